@@ -1,0 +1,35 @@
+# The same few commands for a person and for CI. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Another package index for torch, for example https://download.pytorch.org/whl/cpu (see README, "Which torch").
+TORCH_INDEX ?=
+ARGS ?=
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+
+.PHONY: help demo test check faults clean
+.DEFAULT_GOAL := help
+
+help:  ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	@echo "installing (about 1.6 GB with a CPU build of torch; a minute or two)"
+	$(PIP) --editable '.[dev]' --constraint constraints.txt
+	@touch $@
+
+demo: $(VENV)/installed  ## train the pair of demo models end to end (ARGS=--smoke for a quick run, ARGS="key=value ..." for overrides)
+	$(BIN)/tandem demo $(ARGS)
+
+test: $(VENV)/installed  ## run every test, with a real Postgres and Valkey (ARGS="-k name" to choose)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/installed  ## lint, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/ty check planner_server executor_server sync_service shared
+	$(BIN)/lint-imports --no-cache
+
+clean:  ## remove the virtual environment and all runs
+	rm -rf $(VENV) runs

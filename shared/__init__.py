@@ -1,0 +1,1 @@
+"""What every Tandem service shares: the wire, the algorithm, policies, agents and environments."""

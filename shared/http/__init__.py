@@ -1,0 +1,1 @@
+"""What the three HTTP services have in common: strict bodies, problem+json errors, health, and running uvicorn."""

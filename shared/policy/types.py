@@ -1,0 +1,75 @@
+"""The nouns that sampling, training and agents share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from shared.schemas.base import PolicyVersion, Role
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How to sample one turn. Temperature 0 is greedy; a turn ends at a stop id, which is part of it."""
+
+    max_new_tokens: int
+    temperature: float = 1.0
+    stop_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What was sampled: ids and their log-probs (same length) under the sampling temperature, by `version`'s weights."""
+
+    token_ids: list[int]
+    logprobs: list[float]
+    version: PolicyVersion
+    finish: Literal["stop", "length"]
+
+
+class Sampler(Protocol):
+    """Samples from one policy. Any number of `generate` calls may wait at once; they are batched."""
+
+    async def generate(
+        self, prompt_ids: Sequence[int], params: SamplingParams, *, checkpoint: Path | None = None
+    ) -> Completion:
+        """Sample one turn after `prompt_ids`; `checkpoint` (evaluations only) pins a saved folder instead of the live weights."""
+        ...
+
+    async def load_weights(self, folder: Path, version: PolicyVersion) -> None:
+        """Use the safetensors in `folder` from the next batch on; returns when they are loaded: the confirmation."""
+        ...
+
+    async def close(self) -> None:
+        """End the process or thread behind it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One agent's tokens, in the order in which they were fed and sampled. It never leaves its server.
+
+    `token_ids`, `mask` (1: sampled by the policy, trained) and `logprobs` (0.0 where the mask is 0) have one length.
+    `version` is that of the oldest sampled token. `messages` is the readable text, for people only.
+    """
+
+    id: str
+    run: str
+    role: Role
+    token_ids: list[int]
+    mask: list[int]
+    logprobs: list[float]
+    version: PolicyVersion
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Small JSON facts that the owning server keeps with it: scores, status, answer, reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainRow:
+    """One distinct row of a batch. A dead group's rows have `dead` set: counted in denominators, run through no model."""
+
+    trajectory: str
+    advantage: float
+    multiplicity: float
+    dead: bool = False

@@ -1,0 +1,108 @@
+"""A run: one co-training, declared once, and never changed."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from shared.ids import Name
+from shared.schemas.base import Role, Step, Wire
+
+RunState = Literal["declared", "running", "paused", "draining", "finished", "failed"]
+Positive = Annotated[int, Field(strict=True, ge=1)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class PlannerReward(Wire):
+    """R_M = format * r_format + correct * r_correct, gated by the planner's own format (M-GRPO, Eq. 4)."""
+
+    format: Weight = 0.1
+    correct: Weight = 0.9
+
+    @model_validator(mode="after")
+    def _sums_to_one(self) -> "PlannerReward":
+        if abs(self.format + self.correct - 1) > 1e-9:
+            raise ValueError("the planner's reward coefficients must sum to 1")
+        return self
+
+
+class ExecutorReward(Wire):
+    """R_S = format * r_format + correct_main * r_correct_main + expert * r_expert (M-GRPO, Eq. 5)."""
+
+    format: Weight = 0.1
+    correct_main: Weight = 0.4
+    expert: Weight = 0.5
+
+    @model_validator(mode="after")
+    def _sums_to_one(self) -> "ExecutorReward":
+        if abs(self.format + self.correct_main + self.expert - 1) > 1e-9:
+            raise ValueError("the executor's reward coefficients must sum to 1")
+        return self
+
+
+class RunSpec(Wire):
+    """What a run is. `steps` is T; steps count from 1; `staleness` 0 is strictly in turn."""
+
+    steps: Positive
+    rollouts_per_group: Annotated[int, Field(strict=True, ge=2, le=1024)] = 8
+    groups_per_step: Annotated[int, Field(strict=True, ge=1, le=4096)] = 8
+    min_rollouts: Annotated[int, Field(strict=True, ge=2)] = 2
+    d_max: Annotated[int, Field(strict=True, ge=1, le=1024)] = 8
+    staleness: Annotated[int, Field(strict=True, ge=0, le=64)] = 1
+    trained_roles: tuple[Role, ...] = ("planner", "executor")
+    cutter: Literal["group", "arrival"] = "group"
+    alignment: Literal["copies", "expected", "none"] = "copies"
+    planner_reward: PlannerReward = PlannerReward()
+    executor_reward: ExecutorReward = ExecutorReward()
+    rollout_deadline_s: Seconds = 600.0
+    score_deadline_s: Seconds = 300.0
+    orphan_deadline_s: Seconds = 3600.0
+    lease_ttl_s: Seconds = 30.0
+    max_attempts: Positive = 5
+    seed: Step = 0
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "RunSpec":
+        if self.min_rollouts > self.rollouts_per_group:
+            raise ValueError("min_rollouts must not exceed rollouts_per_group")
+        if len(set(self.trained_roles)) != len(self.trained_roles) or not self.trained_roles:
+            raise ValueError("trained_roles must name each role at most once, and one at least")
+        if (self.cutter == "arrival") != (self.alignment == "none"):
+            raise ValueError("cutter 'arrival' goes with alignment 'none', and only with it")
+        return self
+
+
+class RunView(Wire):
+    """A run as the service sees it."""
+
+    run: Name
+    spec: RunSpec
+    state: RunState
+    reason: str | None = None
+
+
+class RoleStatus(Wire):
+    """Where one role's stream stands."""
+
+    epoch: Step
+    acked_step: Step
+    live_step: Step
+    worker: str | None
+    ready: Step
+    waiting: Step
+    dead: Step
+
+
+class RunStatus(Wire):
+    """`open_through`: the highest step of which groups and attempts may be started now (m-grpo.md, section 6)."""
+
+    run: Name
+    state: RunState
+    reason: str | None = None
+    open_through: Step
+    groups: dict[str, int]
+    rollouts: dict[str, int]
+    trajectories: dict[str, int]
+    roles: dict[Role, RoleStatus]
+    waiting_for: tuple[str, ...] = ()
+    bytes_received: int = 0
