@@ -86,13 +86,13 @@ class SyncClient:
         return await self._call("GET", f"/v1/runs/{run}", None, RunView)
 
     async def status(self, run: str, *, open_step: int | None = None, wait_s: float = 0.0) -> RunStatus:
-        """Where the run stands; with `open_step` the answer is held until that step may be opened, or `wait_s` is over."""
+        """Where the run stands; with `open_step`, held until that step may be opened or `wait_s` is over."""
         query = f"?wait={wait_s}" + (f"&open_step={open_step}" if open_step is not None else "")
         return await self._call("GET", f"/v1/runs/{run}/status{query}", None, RunStatus, extra_s=wait_s)
 
     async def steps(self, run: str, *, after: int = 0) -> list[StepStatistics]:
         """The statistics of every acked step above `after`, both roles, in order."""
-        return await self._list(f"/v1/runs/{run}/steps?after={after}", StepStatistics)
+        return await self._list(f"/v1/runs/{run}/steps?after={after}", Page[StepStatistics])
 
     async def drain(self, run: str) -> RunView:
         """Open nothing more; the run finishes when all that was cut is acked."""
@@ -110,7 +110,7 @@ class SyncClient:
 
     async def groups(self, run: str, *, state: str = "open") -> list[GroupView]:
         """The run's groups in one state."""
-        return await self._list(f"/v1/runs/{run}/groups?state={state}", GroupView)
+        return await self._list(f"/v1/runs/{run}/groups?state={state}", Page[GroupView])
 
     async def submit_rollouts(self, items: Sequence[RolloutItem]) -> BatchResult:
         """Submit up to 512 final rollouts."""
@@ -136,41 +136,39 @@ class SyncClient:
 
     async def ack(self, run: str, role: Role, body: Ack) -> None:
         """The step is done; LeaseLost where another epoch holds the stream."""
-        await self._call("POST", f"/v1/runs/{run}/streams/{role}:ack", body, None)
+        await self._send("POST", f"/v1/runs/{run}/streams/{role}:ack", body)
 
     async def release(self, run: str, role: Role, body: ReleaseRequest) -> None:
         """Give the stream back."""
-        await self._call("POST", f"/v1/runs/{run}/streams/{role}:release", body, None)
+        await self._send("POST", f"/v1/runs/{run}/streams/{role}:release", body)
 
     # policies and workers
 
     async def publish(self, run: str, role: Role, epoch: int, step: int, body: PolicyPublish) -> None:
         """Confirm that this role's samplers have loaded version (epoch, step)."""
-        await self._call("PUT", f"/v1/runs/{run}/policies/{role}/{epoch}.{step}", body, None)
+        await self._send("PUT", f"/v1/runs/{run}/policies/{role}/{epoch}.{step}", body)
 
     async def heartbeat(self, run: str, worker: str, body: Heartbeat) -> None:
         """Say that a worker is alive, and what it does."""
-        await self._call("PUT", f"/v1/runs/{run}/workers/{worker}", body, None)
+        await self._send("PUT", f"/v1/runs/{run}/workers/{worker}", body)
 
     # the wire
 
-    async def _list(self, path: str, item: type[M]) -> list[M]:
+    async def _list(self, path: str, pages: type[Page[M]]) -> list[M]:
         items: list[M] = []
         cursor: str | None = ""
         while cursor is not None:
             response = await self._send("GET", f"{path}&cursor={cursor}" if cursor else path, None, 0.0)
-            page = Page[item].model_validate_json(response.content)  # type: ignore[valid-type]
+            page = pages.model_validate_json(response.content)
             items.extend(page.items)
             cursor = page.next
         return items
 
-    async def _call(
-        self, method: str, path: str, body: BaseModel | None, answer: type[M] | None, extra_s: float = 0.0
-    ) -> M:
+    async def _call(self, method: str, path: str, body: BaseModel | None, answer: type[M], extra_s: float = 0.0) -> M:
         response = await self._send(method, path, body, extra_s)
-        return answer.model_validate_json(response.content) if answer else None  # type: ignore[return-value]
+        return answer.model_validate_json(response.content)
 
-    async def _send(self, method: str, path: str, body: BaseModel | None, extra_s: float) -> httpx.Response:
+    async def _send(self, method: str, path: str, body: BaseModel | None, extra_s: float = 0.0) -> httpx.Response:
         content = body.model_dump_json().encode() if body is not None else None
         headers = {"content-type": "application/json"} if content is not None else {}
         timeout = httpx.Timeout(self._http.timeout.read or 30.0) if not extra_s else httpx.Timeout(30.0 + extra_s)

@@ -84,13 +84,13 @@ class ToolError(Exception):
 
 
 def tool(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a method as a tool of the executor. Its parameters after the context are the arguments; its docstring describes it."""
-    function.__tandem_tool__ = True  # type: ignore[attr-defined]
+    """Mark a method as a tool of the executor: its docstring describes it, its parameters are typed."""
+    function.__tandem_tool__ = True  # ty: ignore[missing-attribute]
     return function
 
 
 class Environment(ABC):
-    """Tasks, tools and judgements. Every method is a pure function of its arguments, so a restart repeats nothing wrongly."""
+    """Tasks, tools and judgements. Every method is a pure function of its arguments: a restart changes nothing."""
 
     name: ClassVar[str]
 

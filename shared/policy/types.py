@@ -19,7 +19,7 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What was sampled: ids and their log-probs (same length) under the sampling temperature, by `version`'s weights."""
+    """What `version`'s weights sampled: ids and their log-probs (same length) at the sampling temperature."""
 
     token_ids: list[int]
     logprobs: list[float]
@@ -33,7 +33,7 @@ class Sampler(Protocol):
     async def generate(
         self, prompt_ids: Sequence[int], params: SamplingParams, *, checkpoint: Path | None = None
     ) -> Completion:
-        """Sample one turn after `prompt_ids`; `checkpoint` (evaluations only) pins a saved folder instead of the live weights."""
+        """Sample one turn after `prompt_ids`, by the live weights or (evaluations only) a saved `checkpoint`."""
         ...
 
     async def load_weights(self, folder: Path, version: PolicyVersion) -> None:
@@ -67,7 +67,7 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class TrainRow:
-    """One distinct row of a batch. A dead group's rows have `dead` set: counted in denominators, run through no model."""
+    """One distinct row of a batch. `dead`: of a dead group, so counted in denominators and run through no model."""
 
     trajectory: str
     advantage: float

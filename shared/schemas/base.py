@@ -24,7 +24,7 @@ class Wire(BaseModel):
 
 
 class PolicyVersion(Wire):
-    """Which weights: the trainer's epoch and step, and the optimiser steps behind them (the age that staleness counts)."""
+    """Which weights: the trainer's epoch and step, and the optimiser steps behind them, which staleness counts."""
 
     epoch: Step
     step: Step
