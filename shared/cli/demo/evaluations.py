@@ -1,0 +1,73 @@
+"""Evaluations through the servers. Each is named by what it asks for, so a resumed run takes it up where it was."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from shared.errors import UserError, from_problem
+from shared.ids import derived_id
+from shared.schemas.invocation import EvaluationRequest, EvaluationView
+
+POLL_S = 0.25
+
+
+class Evaluator:
+    """Runs evaluations on the planner server; what is finished is kept in a JSONL file and not run again."""
+
+    def __init__(self, run: str, planner_url: str, log: Path, check: Callable[[], None]) -> None:
+        self._run = run
+        self._http = httpx.AsyncClient(base_url=planner_url, timeout=30.0)
+        self._log = log
+        self._check = check
+        lines = log.read_text().splitlines() if log.exists() else []
+        self._done = {view.id: view for view in map(EvaluationView.model_validate_json, filter(None, lines))}
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def evaluate(
+        self, request: EvaluationRequest, progress: Callable[[int], None] = lambda done: None
+    ) -> EvaluationView:
+        """The result of `request`; `progress` is told the tasks done."""
+        name = derived_id(self._run, request.model_dump_json())
+        if name in self._done:
+            return self._done[name]
+        await self._send("PUT", f"/v1/evaluations/{name}", request.model_dump_json())
+        while True:
+            view = EvaluationView.model_validate_json((await self._send("GET", f"/v1/evaluations/{name}")).content)
+            progress(view.done)
+            if view.state == "failed":
+                raise UserError(f"the evaluation on {request.split} failed: {view.reason}")
+            if view.state == "done":
+                return self._keep(view)
+            self._check()
+            await asyncio.sleep(POLL_S)
+
+    async def keep_checkpoint(self, role_url: str, name: str) -> None:
+        """Ask a server to keep the checkpoint `name` as its best."""
+        await self._send("POST", f"{role_url}/v1/checkpoints/{name}:keep")
+
+    async def checkpoints(self, role_url: str) -> set[str]:
+        """The names of the checkpoints that a server has."""
+        body = json.loads((await self._send("GET", f"{role_url}/v1/checkpoints")).content)
+        return {item["name"] for item in body["items"]}
+
+    def _keep(self, view: EvaluationView) -> EvaluationView:
+        self._done[view.id] = view
+        with self._log.open("a") as file:
+            file.write(view.model_dump_json() + "\n")
+        return view
+
+    async def _send(self, method: str, path: str, body: str | None = None) -> httpx.Response:
+        try:
+            response = await self._http.request(method, path, content=body)
+        except httpx.TransportError as error:
+            self._check()
+            raise UserError(f"the planner server cannot be reached: {error!r}") from error
+        if not response.is_success:
+            raise from_problem(response.json(), response.status_code)
+        return response

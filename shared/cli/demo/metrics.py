@@ -1,0 +1,51 @@
+"""`metrics.jsonl`: one line a step and role, one a validation; what the table and the plot are made of."""
+
+import json
+from pathlib import Path
+
+from shared.schemas import Role
+from shared.schemas.invocation import EvaluationView
+from shared.schemas.stream import StepStatistics
+
+
+class Metrics:
+    """The steps and validations of one run, kept in memory and appended to a file; reopening reads them back."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._steps: dict[tuple[Role, int], StepStatistics] = {}
+        self.validations: dict[int, float] = {}
+        for line in path.read_text().splitlines() if path.exists() else []:
+            entry = json.loads(line)
+            if entry["kind"] == "step":
+                step = StepStatistics.model_validate_json(json.dumps(entry["step"]))
+                self._steps[step.role, step.step] = step
+            else:
+                self.validations[entry["step"]] = entry["accuracy"]
+
+    def add_step(self, step: StepStatistics) -> bool:
+        """False where this very ack is known. A step trained again after a resume replaces the former one."""
+        known = self._steps.get((step.role, step.step))
+        if known is not None and known.epoch == step.epoch:
+            return False
+        self._steps[step.role, step.step] = step
+        self._append({"kind": "step", "step": step.model_dump(mode="json")})
+        return True
+
+    def add_validation(self, step: int, view: EvaluationView) -> None:
+        """The accuracy of both roles' checkpoints of `step` on the validation tasks."""
+        assert view.accuracy is not None
+        self.validations[step] = view.accuracy
+        self._append({"kind": "validation", "step": step, "accuracy": view.accuracy, "tasks": view.request.n})
+
+    def steps(self, role: Role) -> list[StepStatistics]:
+        """A role's steps in order."""
+        return [self._steps[key] for key in sorted(self._steps) if key[0] == role]
+
+    def last(self, role: Role) -> int:
+        """The highest step acked so far."""
+        return max((step for r, step in self._steps if r == role), default=0)
+
+    def _append(self, entry: dict) -> None:
+        with self._path.open("a") as file:
+            file.write(json.dumps(entry) + "\n")

@@ -1,0 +1,146 @@
+"""The three servers as processes on one machine: start, wait until they answer, watch, stop in order."""
+
+import asyncio
+import socket
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import tomli_w
+
+from shared.cli.demo.settings import Settings, run_name
+from shared.errors import UserError
+from shared.process import Service, tail
+from shared.schemas import ROLES, Role
+
+START_S = 120.0
+
+
+class ServerDied(UserError):
+    """A server ended while it was needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Urls:
+    """Where each server listens."""
+
+    sync: str
+    planner: str
+    executor: str
+
+
+class Services:
+    """An async context manager: all three answer `/readyz` when it is entered, and have stopped when it is left."""
+
+    def __init__(self, folder: Path, settings: Settings, models: dict[Role, Path]) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._models = models
+        self._running: list[Service] = []
+        self._stack = ExitStack()
+        ports = (settings.demo.sync_port, settings.demo.planner_port, settings.demo.executor_port)
+        host = settings.demo.host
+        self.urls = Urls(*(f"http://{host}:{port or free_port(host)}" for port in ports))
+
+    async def __aenter__(self) -> "Services":
+        try:
+            self._start("sync service", self._sync_command(), "sync")
+            await self._ready("sync service", self.urls.sync)
+            for role in ("executor", "planner"):
+                self._start(f"{role} server", self._role_command(role), role)
+            for role in ("executor", "planner"):
+                await self._ready(f"{role} server", getattr(self.urls, role))
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stop()
+
+    def check(self) -> None:
+        """ServerDied, with the end of its log, where a server has ended."""
+        for service in self._running:
+            if service.exit_code is not None:
+                raise ServerDied(service.obituary())
+
+    def _start(self, name: str, command: list[str], log: str) -> None:
+        service = Service(name, command, self._folder / "logs" / f"{log}.log")
+        self._running.append(service)
+
+    async def _ready(self, name: str, url: str) -> None:
+        deadline = asyncio.get_running_loop().time() + START_S
+        async with httpx.AsyncClient(base_url=url, timeout=5.0) as http:
+            while asyncio.get_running_loop().time() < deadline:
+                self.check()
+                try:
+                    if (await http.get("/readyz")).is_success:
+                        return
+                except httpx.TransportError:
+                    pass
+                await asyncio.sleep(0.1)
+        log = next(service.log for service in self._running if service.name == name)
+        raise ServerDied(f"the {name} was not ready within {START_S:.0f} s; the end of {log}:\n{tail(log)}")
+
+    async def _stop(self) -> None:
+        """The planner first: it is what calls the others."""
+        for service in reversed(self._running):
+            await asyncio.to_thread(service.stop)
+        self._running.clear()
+
+    def _sync_command(self) -> list[str]:
+        url = httpx.URL(self.urls.sync)
+        command = [sys.executable, "-m", "sync_service", "--host", url.host, "--port", str(url.port)]
+        demo = self._settings.demo
+        if demo.database_url is None:
+            return [*command, "--embedded", str(self._folder / "database")]
+        redis = ["--redis-url", demo.redis_url] if demo.redis_url else []
+        return [*command, "--database-url", demo.database_url, *redis]
+
+    def _role_command(self, role: Role) -> list[str]:
+        return [sys.executable, "-m", f"{role}_server", "--config", str(self.write_config(role))]
+
+    def write_config(self, role: Role) -> Path:
+        """The server's own configuration file, from its section and what the conductor knows."""
+        url = httpx.URL(getattr(self.urls, role))
+        own = self._settings.section(role)
+        tables = {
+            **own,
+            "run": run_name(self._folder),
+            "host": url.host,
+            "port": url.port,
+            "sync_url": self.urls.sync,
+            "folder": str(self._folder / role),
+            "worker": f"{role}-1",
+            "environment": self._settings.demo.environment,
+            "environment_options": self._settings.demo.environment_options,
+            "policy": {**own.get("policy", {}), "model": str(self._models[role])},
+        }
+        if role == "planner":
+            tables["executor_url"] = self.urls.executor
+        path = self._folder / f"{role}.toml"
+        path.write_text(tomli_w.dumps(tables))
+        return path
+
+
+def free_port(host: str) -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return probe.getsockname()[1]
+
+
+def check_configuration(folder: Path, settings: Settings, models: dict[Role, Path]) -> None:
+    """Let each server validate its section before anything long starts; UserError with its one line."""
+    import subprocess
+
+    services = Services(folder, settings, models)
+    for role in ROLES:
+        command = [sys.executable, "-m", f"{role}_server", "--config", str(services.write_config(role)), "--check"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        if result.returncode:
+            raise UserError(
+                result.stderr.strip().splitlines()[-1] if result.stderr.strip() else f"{role} configuration"
+            )

@@ -1,0 +1,113 @@
+"""Follow a run until it is finished: progress bars, metrics, validations beside the training, the learning verdict."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.progress import Progress
+
+from shared.cli.demo.evaluations import Evaluator
+from shared.cli.demo.metrics import Metrics
+from shared.cli.demo.services import Services
+from shared.cli.demo.settings import Settings, run_name, trained
+from shared.cli.demo.verdict import verdict
+from shared.client import SyncClient
+from shared.errors import UserError
+from shared.schemas.invocation import EvaluationRequest
+from shared.schemas.run import RunStatus
+
+POLL_S = 0.5
+
+
+class NotLearning(UserError):
+    """NOT LEARNING."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """One run as it goes on. Consumes the sync service's status and steps; produces metrics, bars and validations."""
+
+    folder: Path
+    settings: Settings
+    services: Services
+    sync: SyncClient
+    evaluator: Evaluator
+    metrics: Metrics
+    progress: Progress
+
+    async def until_finished(self) -> RunStatus:
+        """Returns the last status; raises NotLearning, or UserError where the run failed or a server died."""
+        run, spec = run_name(self.folder), self.settings.spec()
+        bars = {
+            role: self.progress.add_task(f"train {role}", total=spec.steps, note="") for role in trained(self.settings)
+        }
+        groups = self.progress.add_task("groups", total=spec.steps * spec.groups_per_step, note="")
+        async with asyncio.TaskGroup() as side:
+            validation: asyncio.Task | None = None
+            while True:
+                self.services.check()
+                status = await self.sync.status(run)
+                await self._collect(run)
+                closed = status.groups.get("complete", 0) + status.groups.get("discarded", 0)
+                self.progress.update(groups, completed=closed, note="; ".join(status.waiting_for[:1]))
+                for role, bar in bars.items():
+                    self.progress.update(bar, completed=self.metrics.last(role), note=self._note(role))
+                if status.state == "failed":
+                    raise UserError(f"the run failed: {status.reason}")
+                self._judge()
+                if validation is None or validation.done():
+                    validation = side.create_task(self._validate_next())
+                if status.state == "finished":
+                    break
+                await asyncio.sleep(POLL_S)
+            await validation
+        while await self._validate_next():
+            pass
+        return status
+
+    async def _collect(self, run: str) -> None:
+        after = min(self.metrics.last(role) for role in trained(self.settings))
+        for step in await self.sync.steps(run, after=max(0, after - self.settings.spec().staleness - 1)):
+            self.metrics.add_step(step)
+
+    def _note(self, role: str) -> str:
+        steps = self.metrics.steps(role)[-5:]  # type: ignore[arg-type]
+        rewards = [s.statistics["reward_mean"] for s in steps if "reward_mean" in s.statistics]
+        validation = f"  validation {max(self.metrics.validations.items())[1]:.2f}" if self.metrics.validations else ""
+        return f"reward {sum(rewards) / len(rewards):.2f}{validation if role == 'planner' else ''}" if rewards else ""
+
+    def _judge(self) -> None:
+        judged = verdict(self.metrics.steps("planner"))
+        if judged == "NOT LEARNING" and self.settings.demo.learning_verdict:
+            raise NotLearning(
+                "NOT LEARNING: nearly every group of the last 10 steps is dead, and few answers are right"
+            )
+
+    async def _validate_next(self) -> bool:
+        """Validate the oldest checkpoint pair that both servers have and nobody has judged; keep it if it is the best."""
+        urls = [getattr(self.services.urls, role) for role in trained(self.settings)]
+        have = set.intersection(*[await self.evaluator.checkpoints(url) for url in urls])
+        every = self.settings.demo.validation_every
+        steps = sorted(int(name.removeprefix("step-")) for name in have if name.startswith("step-"))
+        due = [step for step in steps if step % every == 0 and step not in self.metrics.validations]
+        if not due:
+            return False
+        name = f"step-{due[0]}"
+        request = validation_request(self.settings, name)
+        self.metrics.add_validation(due[0], view := await self.evaluator.evaluate(request))
+        if view.accuracy == max(self.metrics.validations.values()):
+            for url in urls:
+                await self.evaluator.keep_checkpoint(url, name)
+        return True
+
+
+def validation_request(settings: Settings, checkpoint: str) -> EvaluationRequest:
+    """The first validation tasks, at temperature 1; a role that does not train stays `initial`."""
+    names = {role: checkpoint if role in trained(settings) else "initial" for role in ("planner", "executor")}
+    return EvaluationRequest(
+        split="validation",
+        n=settings.demo.validation_tasks,
+        seed=settings.spec().seed,
+        planner_checkpoint=names["planner"],
+        executor_checkpoint=names["executor"],
+    )

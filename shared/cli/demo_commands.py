@@ -1,0 +1,83 @@
+"""`tandem demo` and `tandem resume`: the main job on one machine."""
+
+import asyncio
+import signal
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from shared.errors import TandemError, UserError
+
+GATE_EXIT, NOT_LEARNING_EXIT, INTERRUPTED_EXIT = 3, 4, 130
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(demo)
+    app.command()(resume)
+
+
+def demo(
+    overrides: Annotated[list[str] | None, typer.Argument(help="Dotted overrides, such as run.steps=50.")] = None,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="A few warm-up steps, two training steps, no verdict.")
+    ] = False,
+    folder: Annotated[Path | None, typer.Option(help="Where the run lives; default runs/<time>.")] = None,
+) -> None:
+    """Warm up two small models, co-train them through the three services, and show what they learned.
+
+    Examples: tandem demo; tandem demo --smoke; tandem demo run.steps=50 run.trained_roles='["planner"]'
+    """
+    from shared.cli.demo.settings import load_settings
+
+    settings = load_settings("smoke" if smoke else "atlas", overrides or [])
+    where = folder or Path("runs") / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    if where.exists() and any(where.iterdir()):
+        raise UserError(f"{where} is not empty; choose another --folder, or go on with: tandem resume {where}")
+    where.mkdir(parents=True, exist_ok=True)
+    _run(where, settings)
+
+
+def resume(
+    folder: Annotated[Path, typer.Argument(help="The folder of the run, such as runs/20261130-101500.")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Dotted overrides of what is not declared yet.")] = None,
+) -> None:
+    """Go on with a run that was stopped or killed: nothing that was finished is done again."""
+    from shared.cli.demo.settings import Settings
+    from shared.config import load
+
+    _run(folder, load(Settings, folder / "config.toml", overrides))
+
+
+def _run(folder: Path, settings) -> None:  # noqa: ANN001 - importing Settings here would slow every other command
+    from shared.cli.demo.conductor import conduct
+    from shared.cli.demo.stage1 import GateFailed
+    from shared.cli.demo.watch import NotLearning
+
+    console = Console()
+    console.print(f"run {folder}")
+    try:
+        sys.exit(_interruptible(conduct(folder, settings, console)))
+    except KeyboardInterrupt:
+        console.print(f"stopped; go on with: tandem resume {folder}")
+        sys.exit(INTERRUPTED_EXIT)
+    except TandemError as error:
+        print(f"tandem: {error.detail}", file=sys.stderr)
+        sys.exit({GateFailed: GATE_EXIT, NotLearning: NOT_LEARNING_EXIT}.get(type(error), 2))
+
+
+def _interruptible(main) -> int:  # noqa: ANN001
+    """Run to the end; SIGTERM is treated as Ctrl-C, so that the servers are stopped either way."""
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    try:
+        return asyncio.run(main)
+    except ExceptionGroup as group:
+        raise _first(group) from None
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
