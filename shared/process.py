@@ -28,7 +28,7 @@ def tail(path: Path, lines: int = 12) -> str:
 
 
 class Service:
-    """One process of ours. Its stdout and stderr go to `log`; it has a session of its own, so Ctrl-C is ours to pass on."""
+    """One process of ours, logging to `log`; it has a session of its own, so Ctrl-C is ours to pass on."""
 
     def __init__(
         self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None

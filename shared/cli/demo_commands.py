@@ -3,14 +3,18 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from shared.errors import TandemError, UserError
+
+if TYPE_CHECKING:  # imported where it is needed: every command should not pay for it
+    from shared.cli.demo.settings import Settings
 
 GATE_EXIT, NOT_LEARNING_EXIT, INTERRUPTED_EXIT = 3, 4, 130
 
@@ -53,7 +57,7 @@ def resume(
     _run(folder, load(Settings, folder / "config.toml", overrides))
 
 
-def _run(folder: Path, settings) -> None:  # noqa: ANN001 - importing Settings here would slow every other command
+def _run(folder: Path, settings: "Settings") -> None:
     from shared.cli.demo.conductor import conduct
     from shared.cli.demo.stage1 import GateFailed
     from shared.cli.demo.watch import NotLearning
@@ -70,7 +74,7 @@ def _run(folder: Path, settings) -> None:  # noqa: ANN001 - importing Settings h
         sys.exit({GateFailed: GATE_EXIT, NotLearning: NOT_LEARNING_EXIT}.get(type(error), 2))
 
 
-def _interruptible(main) -> int:  # noqa: ANN001
+def _interruptible(main: Coroutine[Any, Any, int]) -> int:
     """Run to the end; SIGTERM is treated as Ctrl-C, so that the servers are stopped either way."""
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
     try:

@@ -7,7 +7,7 @@ beside it -> evaluate the 2x2 -> summary, table, plot.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -60,7 +60,7 @@ async def conduct(folder: Path, settings: Settings, console: Console) -> int:
 
 
 @asynccontextmanager
-async def parts(folder: Path, services: Services) -> AsyncIterator[tuple[SyncClient, Evaluator]]:
+async def parts(folder: Path, services: Services) -> AsyncGenerator[tuple[SyncClient, Evaluator]]:
     """The clients of the running services."""
     evaluator = Evaluator(run_name(folder), services.urls.planner, folder / "evaluations.jsonl", services.check)
     async with SyncClient(services.urls.sync, retry_for_s=20.0) as sync:
@@ -106,7 +106,7 @@ def gate_faults(settings: Settings, view: EvaluationView) -> Iterator[str]:
 
 
 @contextmanager
-def bars(console: Console) -> Iterator[Progress]:
+def bars(console: Console) -> Generator[Progress]:
     """Live progress bars on a terminal; in a log, nothing moves and the table comes at the end."""
     columns = (TextColumn("{task.description:<18}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
     with Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[note]}"), console=console) as progress:
@@ -120,7 +120,7 @@ class Stopwatch:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def stage(self, name: str) -> Generator[None]:
         """Time one stage."""
         start = time.monotonic()
         try:

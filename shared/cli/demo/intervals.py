@@ -29,7 +29,7 @@ def accuracy(correct: Sequence[float]) -> Estimate:
 
 
 def paired_difference(before: Sequence[float], after: Sequence[float]) -> Estimate:
-    """The mean of after - before over the same tasks, in the same order, with a normal interval (n is in the hundreds)."""
+    """The mean of after - before over the same tasks, in the same order, with a normal interval."""
     differences = [b - a for a, b in zip(before, after, strict=True)]
     mean = fmean(differences)
     half = Z95 * stdev(differences) / sqrt(len(differences)) if len(differences) > 1 else float("inf")

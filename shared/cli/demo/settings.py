@@ -4,11 +4,11 @@ The sections `planner` and `executor` are the servers' own: they validate them, 
 """
 
 import json
+import tomllib
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-import tomllib
 from pydantic import Field, ValidationError
 
 from shared.config import Config, override, parse
@@ -17,7 +17,7 @@ from shared.ids import Name
 from shared.schemas import ROLES, Role
 from shared.schemas.run import RunSpec
 
-PRESETS = files(__package__)
+PRESETS = files("shared.cli.demo")
 
 
 class DemoSection(Config):
@@ -38,7 +38,7 @@ class DemoSection(Config):
 
 
 class WarmupSection(Config):
-    """Stage 1. `steps` set means: that many, and no gate. `models` set means: start from these folders, warm nothing up."""
+    """Stage 1. With `steps` set: that many, and no gate. With `models` set: start from these folders instead."""
 
     seed: int = 11
     steps: int | None = None

@@ -13,6 +13,7 @@ from shared.cli.demo.settings import Settings, run_name, trained
 from shared.cli.demo.verdict import verdict
 from shared.client import SyncClient
 from shared.errors import UserError
+from shared.schemas import Role
 from shared.schemas.invocation import EvaluationRequest
 from shared.schemas.run import RunStatus
 
@@ -70,8 +71,8 @@ class Watch:
         for step in await self.sync.steps(run, after=max(0, after - self.settings.spec().staleness - 1)):
             self.metrics.add_step(step)
 
-    def _note(self, role: str) -> str:
-        steps = self.metrics.steps(role)[-5:]  # type: ignore[arg-type]
+    def _note(self, role: Role) -> str:
+        steps = self.metrics.steps(role)[-5:]
         rewards = [s.statistics["reward_mean"] for s in steps if "reward_mean" in s.statistics]
         validation = f"  validation {max(self.metrics.validations.items())[1]:.2f}" if self.metrics.validations else ""
         return f"reward {sum(rewards) / len(rewards):.2f}{validation if role == 'planner' else ''}" if rewards else ""
@@ -84,7 +85,7 @@ class Watch:
             )
 
     async def _validate_next(self) -> bool:
-        """Validate the oldest checkpoint pair that both servers have and nobody has judged; keep it if it is the best."""
+        """Validate the oldest pair of checkpoints that nobody has judged yet; keep it if it is the best."""
         urls = [getattr(self.services.urls, role) for role in trained(self.settings)]
         have = set.intersection(*[await self.evaluator.checkpoints(url) for url in urls])
         every = self.settings.demo.validation_every
