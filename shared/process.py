@@ -57,6 +57,10 @@ class Service:
         """None while it runs."""
         return self._process.poll()
 
+    def wait(self, timeout_s: float) -> int:
+        """Its exit code, once it has ended; subprocess.TimeoutExpired where it has not in time."""
+        return self._process.wait(timeout_s)
+
     def stop(self, timeout_s: float = STOP_S) -> None:
         """SIGTERM, and SIGKILL for what is still there after `timeout_s`."""
         if self.exit_code is None:
