@@ -1,7 +1,12 @@
 """Run an app under uvicorn: a clear line where the port is taken, a bounded shutdown, structured logs."""
 
 import logging
+import os
+import signal
 import socket
+import sys
+import threading
+from types import FrameType
 
 import structlog
 import uvicorn
@@ -10,6 +15,9 @@ from fastapi import FastAPI
 from shared.errors import UserError
 
 SHUTDOWN_S = 10
+"""How long open requests may take to end after a signal."""
+EXIT_S = 25
+"""How long the process may take to end after a signal, whatever hangs in it."""
 
 
 def configure_logs() -> None:
@@ -24,7 +32,7 @@ def configure_logs() -> None:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
         ],
-        logger_factory=structlog.PrintLoggerFactory(file=None),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
     )
 
 
@@ -34,16 +42,41 @@ def bind(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(socket.SOMAXCONN)
     except OSError as error:
         listener.close()
         raise UserError(f"cannot listen on {host}:{port}: {error.strerror}; choose another port") from None
     return listener
 
 
+class Server(uvicorn.Server):
+    """uvicorn, but a stop that was asked for is exit code 0, and ends within EXIT_S whatever hangs."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A first signal stops; a second Ctrl-C does not wait for open requests."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop as after a signal: for a lifespan that cannot go on."""
+        if not self.should_exit:
+            self.should_exit = True
+            deadman = threading.Timer(EXIT_S, _give_up)
+            deadman.daemon = True
+            deadman.start()
+
+
+def _give_up() -> None:
+    print(f"the shutdown took longer than {EXIT_S} s; ending at once", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
 def serve(app: FastAPI, host: str, port: int) -> None:
-    """Serve until SIGTERM or SIGINT; open streams are closed within SHUTDOWN_S seconds."""
+    """Serve until SIGTERM, SIGINT or `app.state.stop()`; open requests are closed within SHUTDOWN_S seconds."""
     listener = bind(host, port)
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=SHUTDOWN_S, lifespan="on"
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    server = Server(config)
+    app.state.stop = server.stop
+    server.run(sockets=[listener])
