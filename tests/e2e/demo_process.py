@@ -1,0 +1,42 @@
+"""One `tandem` process, as a user starts it: a folder, an exit code, and what it printed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+TANDEM = Path(sys.executable).parent / "tandem"
+LIMIT_S = 300
+
+
+class Demo:
+    """One `tandem` process; `wait` gives its exit code, `output` what it printed."""
+
+    def __init__(self, log: Path, *arguments: str | Path) -> None:
+        self.log = log
+        with log.open("ab") as sink:
+            environment = {**os.environ, "COLUMNS": "160"}
+            self.process = subprocess.Popen([TANDEM, *arguments], stdout=sink, stderr=sink, env=environment)
+        self._seen: dict[int, psutil.Process] = {}
+
+    def wait(self) -> int:
+        return self.process.wait(LIMIT_S)
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def children(self) -> list[psutil.Process]:
+        """All processes below it, now or seen before."""
+        if self.process.poll() is None:
+            self._seen |= {p.pid: p for p in psutil.Process(self.process.pid).children(recursive=True)}
+        return list(self._seen.values())
+
+    def server(self, module: str) -> psutil.Process:
+        return next(p for p in self.children() if module in p.cmdline() and "shared.policy.worker" not in p.cmdline())
+
+    def left_behind(self) -> list[psutil.Process]:
+        """What of it is still alive after a grace that is only a bound."""
+        return psutil.wait_procs(self.children(), timeout=30)[1]

@@ -1,0 +1,59 @@
+"""The wheel, in a clean environment: the control plane installs without torch, runs, and carries its data files."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(600)
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    result = subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, timeout=600, check=False)
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, ROOT, cwd=out)
+    return next(out.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def control_plane(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the extra `sync` alone; returns its python."""
+    home = tmp_path_factory.mktemp("venv")
+    run(sys.executable, "-m", "venv", home, cwd=home)
+    python = home / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[sync]", "-c", ROOT / "constraints.txt", cwd=home)
+    return python
+
+
+def test_the_wheel_holds_the_four_packages_and_nothing_else(wheel: Path):
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert tops == {"planner_server", "executor_server", "sync_service", "shared"}
+    assert "shared/cli/demo/atlas.toml" in names
+    assert any(name.startswith("sync_service/migrations/versions/") for name in names)
+
+
+def test_the_control_plane_has_no_torch(control_plane: Path, tmp_path: Path):
+    code = (
+        "import importlib.util as u, sys\n"
+        "import sync_service.app, shared.client\n"
+        "banned = ['torch', 'transformers', 'ray', 'vllm']\n"
+        "assert not [m for m in banned if u.find_spec(m) or m in sys.modules]\n"
+    )
+    run(control_plane, "-c", code, cwd=tmp_path)
+
+
+def test_its_commands_answer(control_plane: Path, tmp_path: Path):
+    assert "--database-url" in run(control_plane, "-m", "sync_service", "--help", cwd=tmp_path)
+    assert "demo" in run(control_plane.parent / "tandem", "--help", cwd=tmp_path)
