@@ -24,7 +24,7 @@ Mode = Literal["copies", "expected", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """One group, aligned. `multiplicity` has every trajectory, 0 for a dropped one, in the order of ids.
+    """One group, aligned. `multiplicity` has every trajectory, 0 for a dropped one, sorted by rollout and id.
 
     `copied`: rows added as copies; `dropped`: trajectories left out; `masked`: slots of rollouts without a call;
     `distinct`: trajectories that count.
@@ -68,7 +68,7 @@ def _aligned(ids: list[str], d_max: int, mode: Mode, generator: random.Random) -
         return dict.fromkeys(ids, 1.0)
     if mode == "expected":
         return dict.fromkeys(ids, d_max / len(ids))
-    if len(ids) >= d_max:
+    if len(ids) > d_max:
         kept = sorted(ids, key=lambda _: generator.random())[:d_max]
         return dict.fromkeys(ids, 0.0) | dict.fromkeys(kept, 1.0)
     counts = dict.fromkeys(ids, 1.0)

@@ -93,6 +93,8 @@ class Environment(ABC):
     """Tasks, tools and judgements. Every method is a pure function of its arguments: a restart changes nothing."""
 
     name: ClassVar[str]
+    describe_tools: ClassVar[bool] = True
+    """Whether the protocol and the tools are described in the system message; False where the model knows them."""
 
     @abstractmethod
     def task(self, split: Split, seed: int, index: int) -> Task:
