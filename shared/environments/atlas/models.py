@@ -1,0 +1,73 @@
+"""The two demo models: Llama architecture from scratch, two layers, float32, tied embeddings.
+
+They must copy names that no demonstration held, so three things of the start are chosen, and everything but the first
+stays trainable:
+
+* the rows of the names stay random, as the configuration's `frozen_embedding_rows` [first, last) tells every trainer:
+  an unseen name is then as easy to copy as a seen one;
+* embeddings share a constant component, which makes attention by position easy, and one that tells names from protocol;
+* head 0 of layer 0 starts as a previous-token head: the queries and keys are constant, and the rotary embedding turns
+  them so that they agree one place apart.
+"""
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from shared.environments.atlas.tokenizer import END, MAX_TOKENS, PAD, Vocabulary
+from shared.schemas.base import Role
+
+HIDDEN: dict[Role, int] = {"planner": 96, "executor": 128}
+HEADS = 4
+ROPE_THETA = 100.0
+INITIAL_STD, EMBEDDING_STD = 0.08, 0.2
+SHARED_DIMENSIONS, SHARED_VALUE = 4, 0.5
+PREVIOUS_TOKEN_SHARPNESS = 30.0
+
+
+def build_model(role: Role, vocabulary: Vocabulary) -> LlamaForCausalLM:
+    """A fresh model of `role`, drawn from torch's global generator."""
+    words, names = vocabulary
+    config = LlamaConfig(
+        vocab_size=len(words),
+        hidden_size=HIDDEN[role],
+        intermediate_size=2 * HIDDEN[role],
+        num_hidden_layers=2,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS,
+        max_position_embeddings=MAX_TOKENS,
+        rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
+        tie_word_embeddings=True,
+        pad_token_id=words.index(PAD),
+        bos_token_id=None,
+        eos_token_id=words.index(END),
+        initializer_range=INITIAL_STD,
+        attention_bias=True,
+        dtype="float32",
+        frozen_embedding_rows=list(names),
+    )
+    model = LlamaForCausalLM(config)
+    _set_embeddings(model.model.embed_tokens.weight, names)
+    _set_previous_token_head(model)
+    return model
+
+
+@torch.no_grad()
+def _set_embeddings(weight: torch.Tensor, names: tuple[int, int]) -> None:
+    first, last = names
+    weight.normal_(0, EMBEDDING_STD)
+    weight[:, :SHARED_DIMENSIONS] = SHARED_VALUE
+    weight[:, SHARED_DIMENSIONS : 2 * SHARED_DIMENSIONS] = SHARED_VALUE
+    weight[first:last, SHARED_DIMENSIONS : 2 * SHARED_DIMENSIONS] = -SHARED_VALUE
+
+
+@torch.no_grad()
+def _set_previous_token_head(model: LlamaForCausalLM) -> None:
+    attention = model.model.layers[0].self_attn
+    size = model.config.hidden_size // HEADS
+    half = size // 2
+    turn = ROPE_THETA ** (-torch.arange(half) / half)  # radians per position of each rotary pair
+    scale = PREVIOUS_TOKEN_SHARPNESS**0.5
+    for projection in (attention.q_proj, attention.k_proj):
+        projection.weight[:size] = 0
+    attention.q_proj.bias[:half], attention.q_proj.bias[half:size] = scale, 0
+    attention.k_proj.bias[:half], attention.k_proj.bias[half:size] = scale * turn.cos(), scale * turn.sin()
