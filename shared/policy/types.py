@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
+from shared.errors import Conflict
 from shared.schemas.base import PolicyVersion, Role
 
 
@@ -73,3 +74,9 @@ class TrainRow:
     advantage: float
     multiplicity: float
     dead: bool = False
+
+
+class StepAbandoned(Conflict):
+    """The step was given up before its optimiser step: the stream is no longer ours. The weights are unchanged."""
+
+    type: ClassVar[str] = "step-abandoned"

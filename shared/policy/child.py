@@ -1,0 +1,148 @@
+"""The parent's end of a torch process: requests and replies over its pipes, its death, and its bounded end."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+from typing import Any
+
+from shared.errors import DeadlineExceeded, Unavailable, from_problem
+from shared.policy.framing import Decoder, Message, encode
+
+START_S = 300.0
+"""Importing torch and loading a model."""
+CALL_S = 3600.0
+CLOSE_S = 10.0
+CHUNK = 2**20
+LOG_LINES = 20
+
+
+class Child:
+    """A `shared.policy.worker` process. Any number of calls may wait at once; a cancelled one is withdrawn.
+
+    When the process ends unasked, every waiting call fails with Unavailable, and `died` returns why.
+    """
+
+    def __init__(self, kind: str, process: Process, log: Path) -> None:
+        self.kind, self.log = kind, log
+        self.info: dict[str, Any] = {}
+        self._process = process
+        self._next = 0
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._closing = False
+        self._reader = asyncio.create_task(self._read(), name=f"{kind}-replies")
+
+    @classmethod
+    async def start(cls, kind: str, settings: dict[str, Any], log: Path, threads: int) -> "Child":
+        """Start it and wait until it is ready; its own UserError (a missing model) is raised here."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as errors:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "shared.policy.worker", kind, str(os.getpid())),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=errors,
+                env=os.environ | {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"},
+            )
+        child = cls(kind, process, log)
+        try:
+            child._send({"settings": settings | {"threads": threads}})
+            child.info = await asyncio.wait_for(child._ready, START_S)
+        except TimeoutError:
+            await child.close()
+            raise DeadlineExceeded(f"the {kind} was not ready within {START_S:.0f} s; see {log}") from None
+        except BaseException:
+            await child.close()
+            raise
+        return child
+
+    async def call(self, method: str, arguments: dict[str, Any] | None = None, timeout_s: float = CALL_S) -> Any:
+        """Ask it; raises the error that it answers with, or Unavailable where it dies first."""
+        if self._death.done() or self._closing:
+            raise Unavailable(self._reason())
+        self._next += 1
+        id_ = self._next
+        self._waiting[id_] = future = asyncio.get_running_loop().create_future()
+        self._send({"id": id_, "method": method, "arguments": arguments or {}})
+        try:
+            return await asyncio.wait_for(future, timeout_s)
+        except TimeoutError:
+            self._send({"cancel": id_})
+            raise DeadlineExceeded(f"the {self.kind} did not answer {method} within {timeout_s:.0f} s") from None
+        except asyncio.CancelledError:
+            self._send({"cancel": id_})
+            raise
+        finally:
+            del self._waiting[id_]
+
+    async def died(self) -> str:
+        """Wait for its end, and say why, with the last lines of its log. Does not return after `close`."""
+        return await asyncio.shield(self._death)
+
+    async def close(self, timeout_s: float = CLOSE_S) -> None:
+        """Let it end by itself, within the bound; then kill it."""
+        self._closing = True
+        if self._process.stdin:
+            self._process.stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), timeout_s)
+        except TimeoutError:
+            self._kill()
+            await self._process.wait()
+        await asyncio.wait({self._reader}, timeout=CLOSE_S)
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    def _send(self, message: Message) -> None:
+        assert self._process.stdin is not None
+        if not self._process.stdin.is_closing():
+            self._process.stdin.write(encode(message))
+
+    async def _read(self) -> None:
+        """Consumes the process's replies, waits for the next, and produces results; ends with the process."""
+        assert self._process.stdout is not None
+        decoder = Decoder()
+        try:
+            while data := await self._process.stdout.read(CHUNK):
+                for message in decoder.feed(data):
+                    self._accept(message)
+            await asyncio.wait_for(self._process.wait(), CLOSE_S)
+        except (ValueError, TimeoutError):  # no frames, or no end after its pipe is closed
+            self._kill()
+            await self._process.wait()
+        if not self._closing:
+            self._death.set_result(self._reason())
+        fault = Unavailable(self._reason())
+        for future in [self._ready, *self._waiting.values()]:
+            if not future.done():
+                future.set_exception(fault)
+
+    def _accept(self, message: Message) -> None:
+        future = self._ready if "ready" in message or "refused" in message else self._waiting.get(message["id"])
+        if future is None or future.done():
+            return  # cancelled meanwhile
+        problem = message.get("refused") or message.get("error")
+        if problem:
+            future.set_exception(from_problem(problem, problem["status"]))
+        else:
+            future.set_result(message.get("ready", message.get("result")))
+
+    def _reason(self) -> str:
+        if self._closing:
+            return f"the {self.kind} is closed"
+        code = self._process.returncode
+        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
+        return f"the {self.kind} process {how}; the end of {self.log}:\n{tail(self.log)}"
+
+
+def tail(log: Path, lines: int = LOG_LINES) -> str:
+    """The last lines of a log, for an error message."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 200 * lines))
+        return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])

@@ -1,0 +1,64 @@
+"""A causal language model from a Hugging Face folder: local files, safetensors, no code from the folder."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from shared.errors import UserError
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def load_model(folder: Path, device: torch.device, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """The model in evaluation mode (no dropout: it would part the trainer from its sampler).
+
+    UserError names the folder that is missing, is no model, or lacks some of the model's weights.
+    """
+    if not folder.is_dir():
+        raise UserError(f"there is no model folder {folder}")
+    if not any(folder.glob("*.safetensors")):
+        raise UserError(f"{folder} holds no safetensors weights; other formats are not read")
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            attn_implementation="sdpa",
+            dtype=dtype,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise UserError(f"{folder} cannot be loaded as a causal language model: {error}") from None
+    model, report = loaded
+    if report["missing_keys"]:
+        raise UserError(f"{folder} lacks weights of its model: {', '.join(sorted(report['missing_keys'])[:5])}")
+    if model._is_stateful:
+        raise UserError(f"{folder}: {type(model).__name__} keeps a recurrent state, which left padding would corrupt")
+    return model.to(device).eval()
+
+
+def resolve_device(name: str) -> torch.device:
+    """`auto` is CUDA where there is one; UserError where CUDA is asked for and absent."""
+    available = torch.cuda.is_available()
+    if name == "auto":
+        return torch.device("cuda" if available else "cpu")
+    if name.startswith("cuda") and not available:
+        raise UserError(f"policy.device is {name}, but this torch sees no CUDA device (torch {torch.__version__})")
+    return torch.device(name)
+
+
+def set_threads(count: int, kind: str, device: torch.device) -> None:
+    """Bound the threads of this process, and say so in its log."""
+    torch.set_num_threads(count)
+    print(f"{kind}: process {os.getpid()}, {count} torch threads, device {device}", file=sys.stderr, flush=True)
+
+
+def parameter_count(model: PreTrainedModel) -> int:
+    """Parameters, tied ones once."""
+    return sum(parameter.numel() for parameter in model.parameters())

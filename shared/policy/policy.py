@@ -1,0 +1,213 @@
+"""One role's policy: its sampler, its trainer, its trajectories and its checkpoints, on one machine.
+
+Torch runs in two child processes. The order of a step is the server's: update, save if due, ack, load_sampler.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from shared.errors import Conflict, Unavailable, UserError
+from shared.policy.checkpoints import Checkpoint, CheckpointStore
+from shared.policy.child import Child
+from shared.policy.config import PolicyConfig
+from shared.policy.sampler import TransformersSampler
+from shared.policy.store import TrajectoryStore
+from shared.policy.types import StepAbandoned, TrainRow
+from shared.schemas.base import PolicyVersion, Role
+from shared.schemas.stream import Ack
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateResult:
+    """`updates`: optimiser steps behind the weights now; `skipped`: no row was live, so there was none."""
+
+    updates: int
+    statistics: dict[str, float]
+    skipped: bool = False
+
+
+class Policy:
+    """`step` is the last step in the trainer's weights, `updates` the number of optimiser steps behind them."""
+
+    def __init__(
+        self,
+        sampler: TransformersSampler,
+        trainer: Child | None,
+        store: TrajectoryStore,
+        checkpoints: CheckpointStore,
+        scratch: Path,
+    ) -> None:
+        self.sampler, self.store, self.checkpoints = sampler, store, checkpoints
+        self.step = self.updates = 0
+        self._trainer = trainer
+        self._scratch = scratch
+        self._applying: asyncio.Task[dict[str, float]] | None = None
+
+    @classmethod
+    async def start(
+        cls,
+        config: PolicyConfig,
+        folder: Path,
+        run: str,
+        role: Role,
+        total_steps: int,
+        resume: bool,
+        *,
+        train: bool = True,
+        logs: Path | None = None,
+    ) -> "Policy":
+        """Start the processes; with `resume`, on the latest checkpoint where there is one.
+
+        The sampler holds the initial weights until `load_sampler`. `train` False: no trainer is started. `logs`: where
+        the processes' logs go, if not to `folder`/logs. UserError: a model that cannot be loaded, checkpoints that a
+        fresh run would overwrite.
+        """
+        checkpoints = CheckpointStore(folder / "checkpoints", config.model, run, role, config.checkpoints.keep_last)
+        latest = checkpoints.latest()
+        if latest and not resume:
+            raise UserError(f"{checkpoints.folder} already holds {latest.name}: resume the run, or use another folder")
+        store = TrajectoryStore(folder / "trajectories.sqlite", config.store.max_bytes)
+        try:
+            sampler, trainer = await _processes(config, store, logs or folder / "logs", total_steps, train)
+        except BaseException:
+            store.close()
+            raise
+        policy = cls(sampler, trainer, store, checkpoints, folder / "scratch")
+        if latest and trainer:
+            await policy.restore(latest)
+        return policy
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The sampler's device, threads and number of parameters."""
+        return self.sampler.child.info
+
+    async def update(self, rows: Sequence[TrainRow], step: int, guard: Callable[[], bool]) -> UpdateResult:
+        """One optimiser step on the batch; `guard` is asked right before it, and False raises StepAbandoned.
+
+        NotFound or InvalidInput name a trajectory that is missing or cannot be trained on; the weights are unchanged.
+        """
+        trainer = self._needs_trainer()
+        arguments = {"rows": [asdict(row) for row in rows], "step": step}
+        statistics = await trainer.call("accumulate", arguments)
+        if statistics is None:
+            self.step = step
+            return UpdateResult(self.updates, {"rows": 0, "dead_rows": len(rows)}, skipped=True)
+        if not guard():
+            await trainer.call("discard")
+            raise StepAbandoned(f"step {step} was given up before its optimiser step")
+        self._applying = asyncio.create_task(self._apply(trainer, step))
+        applied = await asyncio.shield(self._applying)  # a cancelled caller must not leave `updates` behind the weights
+        seconds = statistics["seconds"] + applied["seconds"]
+        rates = {"seconds": seconds, "tokens_per_second": statistics["tokens"] / seconds}
+        return UpdateResult(self.updates, statistics | applied | rates)
+
+    async def save(self, step: int, pending_ack: Ack) -> Checkpoint:
+        """Checkpoint the trainer's weights and optimiser; on disk when it returns, and older ones are retired."""
+        trainer = self._needs_trainer()
+
+        async def write(folder: Path) -> str:
+            return await trainer.call("save", {"folder": str(folder)})
+
+        return await self.checkpoints.save(step, self.updates, pending_ack, write)
+
+    def latest(self) -> Checkpoint | None:
+        """The checkpoint to resume from."""
+        return self.checkpoints.latest()
+
+    async def restore(self, checkpoint: Checkpoint | None) -> None:
+        """Put the trainer back on a checkpoint, or (None) on the initial model with a fresh optimiser."""
+        arguments = {"folder": None, "checksum": None}
+        if checkpoint:
+            arguments = {"folder": str(checkpoint.path), "checksum": checkpoint.checksum}
+        await self._needs_trainer().call("restore", arguments)
+        self.step, self.updates = (checkpoint.step, checkpoint.updates) if checkpoint else (0, 0)
+
+    async def load_sampler(self, version: PolicyVersion) -> str:
+        """Hand the trainer's weights to the sampler; returns their checksum once it samples from them.
+
+        The sampler confirms by the checksum of what it read; another than was written is Conflict.
+        """
+        trainer = self._needs_trainer()
+        folder = self._scratch / f"{version.epoch}.{version.step}"
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            written = await trainer.call("export", {"folder": str(folder)})
+            loaded = await self.sampler.load_weights(folder, version)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if loaded != written:
+            raise Conflict(f"the sampler loaded weights with checksum {loaded}, the trainer wrote {written}")
+        return loaded
+
+    def checkpoint_path(self, name: str) -> Path | None:
+        """The folder of a named checkpoint; None for `live`, NotFound where there is none."""
+        return self.checkpoints.path(name)
+
+    def keep(self, name: str) -> None:
+        """Mark a checkpoint `best`: retention spares it."""
+        self.checkpoints.keep(name)
+
+    async def failed(self) -> str:
+        """Wait until one of the processes dies; returns why, with the last lines of its log."""
+        deaths = [asyncio.create_task(child.died()) for child in self._children()]
+        try:
+            done, _ = await asyncio.wait(deaths, return_when=asyncio.FIRST_COMPLETED)
+            return done.pop().result()
+        finally:
+            for death in deaths:
+                death.cancel()
+
+    async def close(self) -> None:
+        """End the processes within a bound, and write what the store still holds."""
+        await asyncio.gather(*(child.close() for child in self._children()))
+        await asyncio.to_thread(self.store.close)
+
+    async def _apply(self, trainer: Child, step: int) -> dict[str, float]:
+        applied = await trainer.call("apply", {"step": step})
+        self.step, self.updates = step, self.updates + 1
+        return applied
+
+    def _children(self) -> list[Child]:
+        return [self.sampler.child, *([self._trainer] if self._trainer else [])]
+
+    def _needs_trainer(self) -> Child:
+        if self._trainer is None:
+            raise Unavailable("this role does not train in this run: it was started without a trainer")
+        return self._trainer
+
+
+async def _processes(
+    config: PolicyConfig, store: TrajectoryStore, logs: Path, total_steps: int, train: bool
+) -> tuple[TransformersSampler, Child | None]:
+    """Start both at once: importing torch takes seconds. Where one cannot start, neither stays."""
+    threads = config.threads or max(1, _cores() // (2 if train else 1))
+    settings = config.model_dump(mode="json", include={"model", "device", "dtype", "temperature", "trainer"})
+    settings |= {"store": str(store.path), "total_steps": total_steps}
+    sampler = asyncio.create_task(TransformersSampler.start(config, logs / "sampler.log", threads))
+    trainer = asyncio.create_task(Child.start("trainer", settings, logs / "trainer.log", threads)) if train else None
+    try:
+        await asyncio.gather(*(task for task in (sampler, trainer) if task))
+    except BaseException:
+        await _end(sampler, trainer)
+        raise
+    return sampler.result(), trainer.result() if trainer else None
+
+
+def _cores() -> int:
+    """The cores that this process may use; containers and taskset narrow it, where the platform tells."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+async def _end(sampler: asyncio.Task[TransformersSampler], trainer: asyncio.Task[Child] | None) -> None:
+    for task in filter(None, (sampler, trainer)):
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled() and not task.exception():
+            await task.result().close()

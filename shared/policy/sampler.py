@@ -1,0 +1,53 @@
+"""The sampler as its server sees it: a child process that batches whatever waits."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from shared.policy.child import Child
+from shared.policy.config import PolicyConfig
+from shared.policy.types import Completion, SamplingParams
+from shared.schemas.base import PolicyVersion
+
+GENERATE_S = 600.0
+LOAD_S = 600.0
+
+
+class TransformersSampler:
+    """The `Sampler` protocol over Hugging Face transformers, on a CPU or a GPU."""
+
+    def __init__(self, child: Child) -> None:
+        self.child = child
+
+    @classmethod
+    async def start(cls, config: PolicyConfig, log: Path, threads: int) -> "TransformersSampler":
+        """Start the process with the weights of `config.model`; UserError where they cannot be loaded."""
+        settings = config.model_dump(mode="json", include={"model", "device", "dtype", "max_batch", "seed"})
+        return cls(await Child.start("sampler", settings, log, threads))
+
+    async def generate(
+        self, prompt_ids: Sequence[int], params: SamplingParams, *, checkpoint: Path | None = None
+    ) -> Completion:
+        """Sample one turn. InvalidInput: ids that the model does not have, or more than its positions hold."""
+        arguments = {
+            "token_ids": list(prompt_ids),
+            "max_new_tokens": params.max_new_tokens,
+            "temperature": params.temperature,
+            "stop_ids": params.stop_ids,
+            "checkpoint": None if checkpoint is None else str(checkpoint),
+        }
+        answer = await self.child.call("generate", arguments, GENERATE_S)
+        return Completion(**answer | {"version": PolicyVersion(**answer["version"])})
+
+    async def load_weights(self, folder: Path, version: PolicyVersion) -> str:
+        """Use the weights in `folder` from the next batch on; returns the checksum of what was loaded."""
+        arguments = {"folder": str(folder), "version": version.model_dump()}
+        return (await self.child.call("load", arguments, LOAD_S))["checksum"]
+
+    async def statistics(self) -> dict[str, Any]:
+        """Counts since the start: requests, batches, the largest batch, tokens, seconds spent sampling."""
+        return await self.child.call("statistics", timeout_s=GENERATE_S)
+
+    async def close(self) -> None:
+        """End the process, within a bound."""
+        await self.child.close()

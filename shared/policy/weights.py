@@ -1,0 +1,47 @@
+"""Weights between trainer, sampler and checkpoint: one safetensors file in a Hugging Face folder, and its checksum."""
+
+import hashlib
+from pathlib import Path
+
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from shared.policy.model import load_model
+
+FILE = "model.safetensors"
+ONE_FILE = "1000GB"
+
+
+def save_weights(model: PreTrainedModel, folder: Path) -> str:
+    """Write weights and config as Hugging Face does, unsharded; returns the checksum of the weights' file.
+
+    The same weights give the same bytes, so a checkpoint and a later export of it have one checksum.
+    """
+    model.save_pretrained(folder, max_shard_size=ONE_FILE)
+    return file_checksum(folder / FILE)
+
+
+def load_weights(model: PreTrainedModel, folder: Path) -> None:
+    """Overwrite the weights of `model`, in place, by those of the same architecture in `folder`.
+
+    Tied weights are stored once and stay tied. A folder whose names differ from the module's (shards, or a format
+    that Hugging Face converts) goes through its own loader.
+    """
+    file = folder / FILE
+    state = load_file(file) if file.is_file() else {}
+    if not _covers(state, model):
+        state = load_model(folder, model.device).state_dict()
+    model.load_state_dict(state, strict=False)
+
+
+def file_checksum(path: Path) -> str:
+    """sha256, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _covers(state: dict[str, Tensor], model: PreTrainedModel) -> bool:
+    names = model.state_dict().keys()
+    tied = model.all_tied_weights_keys or {}
+    return state.keys() <= names and names - state.keys() <= tied.keys()
