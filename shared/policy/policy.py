@@ -116,6 +116,10 @@ class Policy:
 
         return await self.checkpoints.save(step, self.updates, pending_ack, write)
 
+    async def schedule(self, total_steps: int) -> None:
+        """The run has that many steps: for a server that starts before its run is declared."""
+        await self._needs_trainer().call("schedule", {"total_steps": total_steps})
+
     def latest(self) -> Checkpoint | None:
         """The checkpoint to resume from."""
         return self.checkpoints.latest()
@@ -127,6 +131,15 @@ class Policy:
             arguments = {"folder": str(checkpoint.path), "checksum": checkpoint.checksum}
         await self._needs_trainer().call("restore", arguments)
         self.step, self.updates = (checkpoint.step, checkpoint.updates) if checkpoint else (0, 0)
+
+    async def checksum(self) -> str:
+        """The checksum of the trainer's weights, as `load_sampler` confirms it."""
+        folder = self._scratch / "checksum"
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            return await self._needs_trainer().call("export", {"folder": str(folder)})
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     async def load_sampler(self, version: PolicyVersion) -> str:
         """Hand the trainer's weights to the sampler; returns their checksum once it samples from them.

@@ -24,7 +24,7 @@ OPTIMIZER_FILE = "optimizer.safetensors"
 
 
 class TrainerService:
-    """Serves one request after another: accumulate, apply, discard, save, restore, export."""
+    """Serves one request after another: schedule, accumulate, apply, discard, save, restore, export."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         device = resolve_device(settings["device"])
@@ -44,6 +44,7 @@ class TrainerService:
             "accumulate": self._accumulate,
             "apply": self._apply,
             "discard": self._trainer.discard,
+            "schedule": self._trainer.schedule,
             "save": self._save,
             "restore": self._restore,
             "export": self._export,

@@ -3,6 +3,7 @@
 Between the two the server asks whether the stream is still its own, so that a lost lease costs no weights.
 """
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -49,6 +50,7 @@ class Trainer:
 
         Each distinct live row runs once, weighted by its multiplicity; rows of dead groups count in the denominator
         and run through no model. Returns the statistics of the batch, each token counted by its row's multiplicity.
+        TandemError: the loss is not finite.
         """
         self.discard()
         started = time.perf_counter()
@@ -63,6 +65,9 @@ class Trainer:
             part_loss, part_sums = self._micro_batch(collate(part, self.model.device), whole)
             loss += part_loss
             sums = merge(sums, part_sums)
+        if not math.isfinite(loss):
+            self.discard()
+            raise TandemError(f"the loss of step {step} is {loss}; the weights were left as they were")
         self._accumulated = step
         return _statistics(sums) | {
             "loss": loss,
@@ -75,18 +80,22 @@ class Trainer:
         }
 
     def apply(self, step: int) -> dict[str, float]:
-        """Take the optimiser step that `accumulate` prepared for this step."""
+        """Take the optimiser step that `accumulate` prepared for this step. TandemError: its norm is not finite."""
         if self._accumulated != step:
             raise InvalidInput(f"there is no accumulated gradient of step {step} to apply")
         zero_frozen(self.model)
         norm = clip(self.model, self.config.max_grad_norm)
-        if not torch.isfinite(torch.tensor(norm)):
+        if not math.isfinite(norm):
             self.discard()
-            raise TandemError(f"the gradient of step {step} is not finite; the weights were left as they were")
+            raise TandemError(f"the gradient norm of step {step} is {norm}; the weights were left as they were")
         lr = learning_rate(step, self._total_steps, self.config)
         apply_step(self.optimizer, lr)
         self._accumulated = None
         return {"gradient_norm": norm, "learning_rate": lr}
+
+    def schedule(self, total_steps: int) -> None:
+        """The run has that many steps: known only once it is declared, before its first step."""
+        self._total_steps = total_steps
 
     def discard(self) -> None:
         """Drop the gradient; the weights stay as they are."""
