@@ -37,8 +37,8 @@ class Sampler(Protocol):
         """Sample one turn after `prompt_ids`, by the live weights or (evaluations only) a saved `checkpoint`."""
         ...
 
-    async def load_weights(self, folder: Path, version: PolicyVersion) -> None:
-        """Use the safetensors in `folder` from the next batch on; returns when they are loaded: the confirmation."""
+    async def load_weights(self, folder: Path, version: PolicyVersion) -> str:
+        """Use the safetensors in `folder` from the next batch on; returns the checksum of what was loaded."""
         ...
 
     async def close(self) -> None:

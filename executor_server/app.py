@@ -1,0 +1,136 @@
+"""The executor's server: answers delegations with a tool-using model, and trains it.
+
+    PUT /v1/invocations/{id} -> invocations.py   join, recall, cancel, deadline
+                                agent.py         the tool loop, the stored trajectory, the answer
+                                scoring.py       the expert score, in the background; judge.py asks for it
+                                (shared) submitter.py   ids and scores to the sync service, gathered
+    deliveries of the stream -> train.py         batch.py: rewards, alignment.py, baselines; then the update
+    GET /v1/trajectories/{id}, GET /v1/checkpoints, POST /v1/checkpoints/{name}:keep   (shared) routes.py
+
+Nothing happens at import. The lifespan runs one root task, `serve_run`, which owns the policy's processes, the
+clients and every loop; if one of them dies, the process says why and ends. The server answers before the run is
+declared and after it is finished; it ends when it is told to.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+import httpx
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import Response
+from shared.environments.registry import load_environment
+
+from executor_server.agent import Agent
+from executor_server.config import ExecutorConfig
+from executor_server.connection import while_connected
+from executor_server.invocations import Invocations
+from executor_server.scoring import Scoring
+from executor_server.train import train
+from shared.agents.chat import ChatFormat
+from shared.agents.toolbox import Toolbox
+from shared.client import SyncClient
+from shared.errors import InvalidInput
+from shared.http.body import json_body, openapi_body
+from shared.http.health import install_health
+from shared.http.problems import install_problems
+from shared.ids import Id
+from shared.policy.policy import Policy
+from shared.policy.tokenizer import load_tokenizer
+from shared.schemas.invocation import InvocationAnswer, InvocationRequest
+from shared.schemas.rollout import TrajectoryItem
+from shared.schemas.run import RunSpec
+from shared.serving.lifespan import rooted
+from shared.serving.member import Member
+from shared.serving.routes import install_common_routes, json, part, ready
+from shared.serving.submitter import Submitter
+from shared.serving.watch import watch
+from shared.stream import Stream
+
+CLIENT_CLOSED_REQUEST = 499
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the routes use, once the policy has started."""
+
+    config: ExecutorConfig
+    policy: Policy
+    invocations: Invocations
+
+
+def create_app(config: ExecutorConfig, *, sync: httpx.AsyncBaseTransport | None = None) -> FastAPI:
+    """The app; `sync` replaces the wire to the sync service in tests."""
+    app = FastAPI(
+        title="Tandem executor server", lifespan=lambda app: rooted(app, partial(serve_run, app, config, sync))
+    )
+    install_problems(app)
+    install_health(app, {"policy": partial(ready, app)})
+    install_common_routes(app)
+    app.put(
+        "/v1/invocations/{invocation}",
+        response_model=InvocationAnswer,
+        openapi_extra=openapi_body(InvocationRequest),
+    )(invoke)
+    return app
+
+
+async def invoke(
+    request: Request, invocation: Id, body: InvocationRequest = Depends(json_body(InvocationRequest))
+) -> Response:
+    """Run one delegation, or join or recall it; a client that goes away cancels it."""
+    config: ExecutorConfig = part(request, "config")
+    invocations: Invocations = part(request, "invocations")
+    if body.run != config.run:
+        raise InvalidInput(f"this server works for run {config.run}, not {body.run}")
+    answer = await while_connected(request, invocations.answer(invocation, body))
+    return json(answer) if answer is not None else Response(status_code=CLIENT_CLOSED_REQUEST)
+
+
+async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseTransport | None) -> None:
+    """The root task: start everything, run every loop, and put everything away again."""
+    environment = load_environment(config.environment, config.environment_options)
+    toolbox = Toolbox(environment.tools())
+    tokenizer = await asyncio.to_thread(load_tokenizer, config.policy.model)
+    chat = ChatFormat(tokenizer, toolbox.schemas() if environment.describe_tools else ())
+    chat.check()
+    async with AsyncExitStack() as stack:
+        sync = await stack.enter_async_context(SyncClient(config.sync_url, transport=wire))
+        renewals = await stack.enter_async_context(SyncClient(config.sync_url, transport=wire))
+        policy = await Policy.start(
+            config.policy, config.folder, config.run, "executor", total_steps=1, resume=True, train=config.trains
+        )
+        stack.push_async_callback(policy.close)
+        device = str(policy.info["device"])
+        member = Member(renewals, config.run, config.worker, "executor", config.url, device)
+        declared: asyncio.Future[RunSpec] = asyncio.get_running_loop().create_future()
+        submitter: Submitter[TrajectoryItem] = Submitter(sync.submit_trajectories, policy.store)
+        scoring = Scoring(environment, policy.store, submitter, declared)
+        agent = Agent(
+            environment=environment,
+            sampler=policy.sampler,
+            chat=chat,
+            toolbox=toolbox,
+            limits=config.limits,
+            store=policy.store,
+            scoring=scoring,
+            params=config.sampling,
+            checkpoint_path=policy.checkpoint_path,
+        )
+        invocations = Invocations(agent, config.invocation_deadline_s)
+        stack.push_async_callback(invocations.close)
+        app.state.parts = Parts(config, policy, invocations)
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(watch(policy))
+            loops.create_task(member.heartbeats())
+            loops.create_task(submitter.run())
+            loops.create_task(scoring.run())
+            spec = await member.declared()
+            declared.set_result(spec)
+            await scoring.recover(config.run)
+            if member.trains(spec, config.trains):
+                stream = Stream(sync, renewals, run=config.run, role="executor", worker=config.worker, weights=policy)
+                member.version = lambda: stream.version
+                every = config.policy.checkpoints.every
+                loops.create_task(train(policy, stream, spec, member, checkpoint_every=every))

@@ -1,0 +1,86 @@
+"""From a stored trajectory to its submitted score, in the background: nobody who asked for an answer waits for it."""
+
+import asyncio
+
+from executor_server.judge import expert_score
+from shared.environments.base import Environment, ToolCall, ToolResult, Trace
+from shared.policy.store import TrajectoryStore
+from shared.policy.types import Trajectory
+from shared.schemas.rollout import TrajectoryItem, TrajectoryReport
+from shared.schemas.run import RunSpec
+from shared.serving.submitter import SETTLED, Submitter
+
+JUDGE_FAILED = "judge-failed"
+
+
+class Scoring:
+    """Scores what it is given. `spec` is there once the run is declared: its score deadline bounds each judgement."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        store: TrajectoryStore,
+        submitter: Submitter[TrajectoryItem],
+        spec: asyncio.Future[RunSpec],
+    ) -> None:
+        self._environment = environment
+        self._store = store
+        self._submitter = submitter
+        self._spec = spec
+        self._arrived: asyncio.Queue[Trajectory] = asyncio.Queue()
+
+    def start(self, trajectory: Trajectory) -> None:
+        """Take over a stored trajectory."""
+        self._arrived.put_nowait(trajectory)
+
+    async def run(self) -> None:
+        """Consumes stored trajectories; waits for the run's spec, then for the next one; produces reports.
+
+        A judgement of its own for each; the first that finds a mistake in the environment ends the loop.
+        """
+        spec = await self._spec
+        async with asyncio.TaskGroup() as judgements:
+            while True:
+                judgements.create_task(self._score(await self._arrived.get(), spec))
+
+    async def recover(self, run: str) -> None:
+        """Take up what a past process stored and the sync service never answered for."""
+        for trajectory in await self._store.unreleased(run):
+            if SETTLED in trajectory.facts:
+                continue
+            if "report" in trajectory.facts:
+                report = TrajectoryReport.model_validate(trajectory.facts["report"])
+                self._submitter.submit(TrajectoryItem(id=trajectory.id, body=report), trajectory.facts)
+            else:
+                self.start(trajectory)
+
+    async def _score(self, trajectory: Trajectory, spec: RunSpec) -> None:
+        r_format, r_expert = trajectory.facts["answer"]["r_format"], None
+        if r_format:
+            trace = _trace(trajectory)
+            r_expert = await expert_score(self._environment, trajectory.id, trace, spec.score_deadline_s)
+        report = _report(trajectory, r_format, r_expert)
+        facts = trajectory.facts | {"report": report.model_dump(mode="json")}
+        await self._store.set_facts(trajectory.id, facts)
+        self._submitter.submit(TrajectoryItem(id=trajectory.id, body=report), facts)
+
+
+def _report(trajectory: Trajectory, r_format: int, r_expert: float | None) -> TrajectoryReport:
+    judged = r_expert is not None or not r_format
+    return TrajectoryReport(
+        run=trajectory.run,
+        rollout=trajectory.facts["request"]["rollout"],
+        status="scored" if judged else "unscored",
+        reason=None if judged else JUDGE_FAILED,
+        r_format=r_format,
+        r_expert=r_expert,
+        tokens=len(trajectory.token_ids),
+        version=trajectory.version,
+    )
+
+
+def _trace(trajectory: Trajectory) -> Trace:
+    """What the judge sees: the invocation alone, never the rollout's outcome."""
+    request, answer = trajectory.facts["request"], trajectory.facts["answer"]
+    calls = (ToolCall(c["name"], c["arguments"], ToolResult(**c["result"])) for c in trajectory.facts["calls"])
+    return Trace(subtask=request["subtask"], calls=tuple(calls), answer=answer["answer"], split=request["split"])

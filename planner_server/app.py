@@ -1,0 +1,144 @@
+"""The planner's server: works through the run's tasks, delegating to the executor, and trains the planner.
+
+    rollouts.py    opens the groups of each step; horizon.py says how far ahead it may work
+    rollout.py     one rollout; executor.py is the delegation, sent again until it is answered or counts as failed
+    (shared) submitter.py   ids and scalars to the sync service, gathered
+    train.py       the planner's stream; batch.py: rewards and advantages
+    PUT, GET /v1/evaluations/{id} -> evaluations.py   tasks of a split on named checkpoints of both roles
+    GET /v1/trajectories/{id}, GET /v1/checkpoints, POST /v1/checkpoints/{name}:keep   (shared) routes.py
+
+Nothing happens at import. The lifespan runs one root task, `serve_run`, which owns the policy's processes, the
+clients and every loop; if one of them dies, the process says why and ends. The server answers before the run is
+declared and after it is finished; it ends when it is told to.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+import httpx
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import Response
+from shared.environments.registry import load_environment
+
+from planner_server.config import PlannerConfig
+from planner_server.evaluations import Evaluations
+from planner_server.executor import ExecutorClient
+from planner_server.reports import Reports
+from planner_server.rollout import DELEGATE, Roller
+from planner_server.rollouts import RolloutLoop
+from planner_server.train import train
+from shared.agents.chat import ChatFormat
+from shared.client import SyncClient
+from shared.http.body import json_body, openapi_body
+from shared.http.health import install_health
+from shared.http.problems import install_problems
+from shared.ids import Id
+from shared.policy.policy import Policy
+from shared.policy.tokenizer import load_tokenizer
+from shared.schemas.invocation import EvaluationRequest, EvaluationView
+from shared.schemas.rollout import RolloutItem
+from shared.serving.lanes import Lanes
+from shared.serving.lifespan import rooted
+from shared.serving.member import Member
+from shared.serving.routes import install_common_routes, json, part, ready
+from shared.serving.submitter import Submitter
+from shared.serving.watch import watch
+from shared.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """What replaces the wires to the other servers in tests."""
+
+    sync: httpx.AsyncBaseTransport | None = None
+    executor: httpx.AsyncBaseTransport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the routes use, once the policy has started."""
+
+    policy: Policy
+    evaluations: Evaluations
+
+
+def create_app(config: PlannerConfig, wires: Wires = Wires()) -> FastAPI:
+    """The app of one planner server."""
+    app = FastAPI(
+        title="Tandem planner server", lifespan=lambda app: rooted(app, partial(serve_run, app, config, wires))
+    )
+    install_problems(app)
+    install_health(app, {"policy": partial(ready, app)})
+    install_common_routes(app)
+    path = "/v1/evaluations/{evaluation}"
+    app.put(path, response_model=EvaluationView, openapi_extra=openapi_body(EvaluationRequest))(start_evaluation)
+    app.get(path, response_model=EvaluationView)(evaluation_view)
+    return app
+
+
+async def start_evaluation(
+    request: Request, evaluation: Id, body: EvaluationRequest = Depends(json_body(EvaluationRequest))
+) -> Response:
+    """Start an evaluation; asking again says where it stands."""
+    evaluations: Evaluations = part(request, "evaluations")
+    return json(evaluations.start(evaluation, body))
+
+
+async def evaluation_view(request: Request, evaluation: Id) -> Response:
+    """Progress, then the result."""
+    evaluations: Evaluations = part(request, "evaluations")
+    return json(evaluations.view(evaluation))
+
+
+async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
+    """The root task: start everything, run every loop, and put everything away again."""
+    environment = load_environment(config.environment, config.environment_options)
+    tokenizer = await asyncio.to_thread(load_tokenizer, config.policy.model)
+    chat = ChatFormat(tokenizer, DELEGATE.schemas() if environment.describe_tools else ())
+    chat.check()
+    async with AsyncExitStack() as stack:
+        sync = await stack.enter_async_context(SyncClient(config.sync_url, transport=wires.sync))
+        renewals = await stack.enter_async_context(SyncClient(config.sync_url, transport=wires.sync))
+        http = await stack.enter_async_context(
+            httpx.AsyncClient(
+                base_url=config.executor_url, transport=wires.executor or Lanes(), timeout=config.invocation_deadline_s
+            )
+        )
+        executor = ExecutorClient(http, deadline_s=config.invocation_deadline_s, attempts=config.invocation_attempts)
+        policy = await Policy.start(
+            config.policy, config.folder, config.run, "planner", total_steps=1, resume=True, train=config.trains
+        )
+        stack.push_async_callback(policy.close)
+        roller = Roller(
+            run=config.run,
+            environment=environment,
+            sampler=policy.sampler,
+            chat=chat,
+            executor=executor,
+            limits=config.limits,
+        )
+        places, attempts = config.max_concurrent_rollouts, config.attempts_per_slot
+        evaluations = Evaluations(roller, policy.checkpoint_path, config.sampling, places=places, attempts=attempts)
+        stack.push_async_callback(evaluations.close)
+        app.state.parts = Parts(policy, evaluations)
+        device = str(policy.info["device"])
+        member = Member(renewals, config.run, config.worker, "planner", config.url, device)
+        submitter: Submitter[RolloutItem] = Submitter(sync.submit_rollouts, policy.store)
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(watch(policy))
+            loops.create_task(member.heartbeats())
+            loops.create_task(submitter.run())
+            spec = await member.declared()
+            if member.trains(spec, config.trains):
+                stream = Stream(sync, renewals, run=config.run, role="planner", worker=config.worker, weights=policy)
+                member.version = lambda: stream.version
+                every = config.policy.checkpoints.every
+                loops.create_task(train(policy, stream, spec, member, checkpoint_every=every))
+            reports = Reports(config.run, policy.store, submitter)
+            await reports.recover()
+            rollouts = RolloutLoop(
+                member, sync, spec, roller, config.sampling(), reports.report, places=places, attempts=attempts
+            )
+            loops.create_task(rollouts.run())

@@ -1,0 +1,47 @@
+"""The executor as the planner calls it: sent again under the same id until it answers, or counts as failed."""
+
+import asyncio
+
+import httpx
+
+from shared.errors import Unavailable, from_problem
+from shared.schemas.invocation import InvocationAnswer, InvocationRequest
+
+BACKOFF_S = 0.2
+TOO_BUSY = 429
+
+
+class ExecutorClient:
+    """Calls `PUT /v1/invocations/{id}`. `deadline_s` bounds one request, `attempts` how often it is sent."""
+
+    def __init__(self, http: httpx.AsyncClient, *, deadline_s: float, attempts: int) -> None:
+        self._http = http
+        self._deadline_s = deadline_s
+        self._attempts = attempts
+
+    async def invoke(self, invocation: str, request: InvocationRequest) -> InvocationAnswer:
+        """The answer; Unavailable where the executor itself failed each time (5xx, lost connection, deadline)."""
+        body = request.model_dump_json().encode()
+        fault = ""
+        for attempt in range(self._attempts):
+            if attempt:
+                await asyncio.sleep(BACKOFF_S * 2 ** (attempt - 1))
+            try:
+                return await self._send(invocation, body)
+            except TimeoutError:
+                fault = f"no answer within {self._deadline_s:g} s"
+            except httpx.TransportError as error:
+                fault = f"connection lost: {error!r}"
+            except Unavailable as error:
+                fault = error.detail
+        raise Unavailable(f"the executor failed {self._attempts} times; the last time: {fault}")
+
+    async def _send(self, invocation: str, body: bytes) -> InvocationAnswer:
+        headers = {"content-type": "application/json"}
+        async with asyncio.timeout(self._deadline_s):
+            response = await self._http.put(f"/v1/invocations/{invocation}", content=body, headers=headers)
+        if response.is_success:
+            return InvocationAnswer.model_validate_json(response.content)
+        if response.status_code >= 500 or response.status_code == TOO_BUSY:
+            raise Unavailable(f"HTTP {response.status_code}: {response.text[:200]}")
+        raise from_problem(response.json(), response.status_code)

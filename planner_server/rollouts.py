@@ -1,0 +1,140 @@
+"""The rollout loop: opens the groups of each step, and brings every slot of them to its end.
+
+A group's task is a pure function of the run's seed, its step and its index, and its id is derived from the same: so a
+restarted planner opens the same groups again, is told which of their slots are still owed, and repeats and skips none.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from planner_server.horizon import Horizon
+from planner_server.rollout import Roller, Rollout
+from shared.client import SyncClient
+from shared.environments.base import Task
+from shared.errors import InvalidTransition, StalenessBound, Unavailable
+from shared.ids import derived_id, new_id
+from shared.policy.types import SamplingParams
+from shared.schemas.rollout import GroupOpen, GroupView, RolloutReport
+from shared.schemas.run import RunSpec
+from shared.serving.member import Member
+
+log = structlog.get_logger()
+
+EXECUTOR_FAILED = "executor-failed"
+DEADLINE = "rollout-deadline"
+
+Report = Callable[[str, RolloutReport, Rollout | None], Awaitable[None]]
+"""Takes over a final slot: stores its rollout (None where it was aborted) and submits the report."""
+
+
+class RolloutLoop:
+    """Works through the steps of one run, at most `places` rollouts at once."""
+
+    def __init__(
+        self,
+        member: Member,
+        sync: SyncClient,
+        spec: RunSpec,
+        roller: Roller,
+        params: SamplingParams,
+        report: Report,
+        *,
+        places: int,
+        attempts: int,
+    ) -> None:
+        self._member = member
+        self._sync = sync
+        self._spec = spec
+        self._roller = roller
+        self._params = params
+        self._report = report
+        self._places = asyncio.Semaphore(places)
+        self._attempts = attempts
+        self._horizon = Horizon(sync, member.run)
+
+    async def run(self) -> None:
+        """Consumes tasks; waits for the horizon; is unblocked by the roles' confirmed versions; produces rollouts."""
+        async with asyncio.TaskGroup() as slots:
+            for step in range(await self._first_step(), self._spec.steps + 1):
+                self._say(f"waiting until step {step} may be opened")
+                views = await self._open(step)
+                if views is None:
+                    break
+                self._say(f"rollouts of step {step}")
+                for view in views:
+                    self._start(slots, view)
+        self._say("no more groups to open")
+
+    async def _first_step(self) -> int:
+        """The first step of which a group may be missing or open: batches are cut only when all theirs are closed."""
+        roles = (await self._sync.status(self._member.run)).roles
+        return 1 + max((role.acked_step for role in roles.values()), default=0)
+
+    async def _open(self, step: int) -> list[GroupView] | None:
+        """All groups of `step`, opened now or before; None where the run opens nothing more."""
+        while await self._horizon.may_open(step):
+            try:
+                return await asyncio.gather(
+                    *(self._open_one(step, index) for index in range(self._spec.groups_per_step))
+                )
+            except (StalenessBound, InvalidTransition) as moved:  # the run moved on between the question and now
+                log.info("open-refused", step=step, detail=moved.detail)
+        return None
+
+    async def _open_one(self, step: int, index: int) -> GroupView:
+        task = self._task(step, index)
+        body = GroupOpen(run=self._member.run, step=step, index=index, task_id=task.id)
+        return await self._sync.open_group(derived_id(self._member.run, "group", step, index), body)
+
+    def _task(self, step: int, index: int) -> Task:
+        place = (step - 1) * self._spec.groups_per_step + index
+        return self._roller.environment.task("train", self._spec.seed, place)
+
+    def _start(self, slots: asyncio.TaskGroup, view: GroupView) -> None:
+        owed = set(range(self._spec.rollouts_per_group)) - set(view.final_slots) if view.state == "open" else set()
+        for slot in sorted(owed):
+            slots.create_task(self._slot(view, slot))
+
+    async def _slot(self, view: GroupView, slot: int) -> None:
+        async with self._places:
+            try:
+                async with asyncio.timeout(self._spec.rollout_deadline_s):
+                    ended = await self._attempt_until_done(view, slot)
+            except TimeoutError:
+                ended = DEADLINE
+        if isinstance(ended, Rollout):
+            await self._report(ended.id, _reported(view, slot, ended), ended)
+        elif ended is not None:
+            aborted = RolloutReport(run=view.run, group=view.group, slot=slot, status="aborted", reason=ended)
+            await self._report(new_id(), aborted, None)
+
+    async def _attempt_until_done(self, view: GroupView, slot: int) -> Rollout | str | None:
+        """The first attempt that came to its end, or the reason why none did; None where the run has ended."""
+        task = self._task(view.step, view.index)
+        for attempt in range(1, self._attempts + 1):
+            if not await self._horizon.may_start(view.step):
+                return None
+            try:
+                return await self._roller.roll_out(task, "train", self._params)
+            except Unavailable as fault:
+                log.warning("attempt-aborted", group=view.group, slot=slot, attempt=attempt, reason=fault.detail)
+        return EXECUTOR_FAILED
+
+    def _say(self, what: str) -> None:
+        self._member.doing["rollouts"] = what
+
+
+def _reported(view: GroupView, slot: int, rollout: Rollout) -> RolloutReport:
+    return RolloutReport(
+        run=view.run,
+        group=view.group,
+        slot=slot,
+        planner_trajectory=rollout.id,
+        r_format=rollout.episode.r_format,
+        r_correct=rollout.r_correct,
+        executor_trajectories=tuple(name for name, _ in rollout.invocations),
+        tokens=len(rollout.episode.token_ids),
+        version=rollout.episode.version,
+    )

@@ -1,0 +1,38 @@
+"""When a checkpoint is due, and what it lets go of."""
+
+import structlog
+
+from shared.policy.policy import Policy
+from shared.schemas.stream import Ack
+
+log = structlog.get_logger()
+
+
+class Saver:
+    """Saves every `every` steps and at the run's last one; then the trajectories of the steps behind may be purged."""
+
+    def __init__(self, policy: Policy, *, every: int, steps: int) -> None:
+        self._policy = policy
+        self._every = every
+        self._steps = steps
+        self._last: Ack | None = None
+        self._behind: set[str] = set()
+
+    async def save_if_due(self, ack: Ack) -> None:
+        """After the update and before the ack, which the checkpoint holds: so it is never lost."""
+        self._last = ack
+        self._behind.update(ack.fates)
+        if ack.step % self._every == 0 or ack.step == self._steps:
+            await self._save(ack)
+
+    async def save_last(self) -> None:
+        """At the end of a stream that was drained before its last step."""
+        if self._last is not None:
+            await self._save(self._last)
+
+    async def _save(self, ack: Ack) -> None:
+        checkpoint = await self._policy.save(ack.step, ack)
+        self._last = None
+        await self._policy.store.release(self._behind)
+        self._behind.clear()
+        log.info("checkpoint-saved", name=checkpoint.name, updates=checkpoint.updates)

@@ -1,0 +1,219 @@
+"""The trainer's side of a role's stream: one delivery after another, each trained into the surviving weights once.
+
+    async for delivery in stream.deliveries():
+        async with delivery:                    # leased, renewed in the background; a lost lease ends the step here
+            ... update, guarded by delivery.still_ours; checkpoint if due ...
+            await delivery.ack(ack)             # refused: nothing below runs; resumed from the last checkpoint
+            await delivery.confirm(updates)     # load into the sampler, then publish: this opens the next step
+
+A trainer that was away too long, was refused or restarted goes back to its last checkpoint, under a new epoch.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Protocol
+
+import structlog
+
+from shared.client import SyncClient
+from shared.errors import Conflict, LeaseLost, StreamHeld, TandemError, Unavailable
+from shared.policy.checkpoints import Checkpoint
+from shared.policy.types import StepAbandoned
+from shared.schemas import PolicyVersion, Role
+from shared.schemas.stream import (
+    Ack,
+    DeliveryView,
+    LeaseAnswer,
+    LeaseRequest,
+    PolicyPublish,
+    ReleaseRequest,
+    ResumeRequest,
+    StreamClaim,
+)
+
+log = structlog.get_logger()
+
+LEASE_WAIT_S = 20.0
+HELD_POLL_S = 1.0
+ABANDON_AT = 0.7
+"""The share of a lease's time to live after which a trainer that could not renew gives the step up."""
+RENEWALS_PER_TTL = 5
+
+
+class Weights(Protocol):
+    """What a stream asks of the policy behind it."""
+
+    def latest(self) -> Checkpoint | None:
+        """The last checkpoint; None before the first."""
+        ...
+
+    async def restore(self, checkpoint: Checkpoint | None) -> None:
+        """Put the trainer back to `checkpoint`, or to the initial weights."""
+        ...
+
+    async def checksum(self) -> str:
+        """The checksum of the trainer's weights."""
+        ...
+
+    async def load_sampler(self, version: PolicyVersion) -> str:
+        """Put the trainer's weights into the samplers; returns their checksum once they are loaded."""
+        ...
+
+
+class Stream:
+    """The stream of one role of one run, held by one worker."""
+
+    def __init__(
+        self,
+        sync: SyncClient,
+        renewals: SyncClient,
+        *,
+        run: str,
+        role: Role,
+        worker: str,
+        weights: Weights,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`renewals` has connections of its own, so that no burst of other calls can starve a lease."""
+        self.sync = sync
+        self.renewals = renewals
+        self.run = run
+        self.role: Role = role
+        self.worker = worker
+        self.clock = clock
+        self.version: PolicyVersion | None = None
+        self._weights = weights
+
+    async def deliveries(self) -> AsyncIterator["Delivery"]:
+        """The steps in order, until the run has no more; resumes first, and after each delivery that was lost."""
+        epoch: int | None = None
+        while True:
+            if epoch is None:
+                epoch = await self._resume()
+            request = LeaseRequest(worker=self.worker, epoch=epoch, wait_s=LEASE_WAIT_S)
+            try:
+                answer = await self.sync.lease(self.run, self.role, request)
+            except LeaseLost:
+                epoch = None
+                continue
+            if answer.delivery is not None:
+                delivery = Delivery(self, answer.delivery, answer)
+                yield delivery
+                if delivery.lost:
+                    epoch = None
+            elif answer.finished:
+                return
+
+    async def confirm(self, version: PolicyVersion) -> None:
+        """Load the trainer's weights into the samplers, then publish them as `version`."""
+        checksum = await self._weights.load_sampler(version)
+        body = PolicyPublish(worker=self.worker, updates=version.updates, checksum=checksum)
+        await self.sync.publish(self.run, self.role, version.epoch, version.step, body)
+        self.version = version
+
+    async def _resume(self) -> int:
+        """Back to the last checkpoint under a new epoch; waits while another worker's lease is live."""
+        checkpoint = self._weights.latest()
+        await self._weights.restore(checkpoint)
+        checksum = checkpoint.checksum if checkpoint else await self._weights.checksum()
+        step, updates = (checkpoint.step, checkpoint.updates) if checkpoint else (0, 0)
+        request = ResumeRequest(
+            worker=self.worker,
+            step=step,
+            updates=updates,
+            checksum=checksum,
+            pending_ack=checkpoint.pending_ack if checkpoint else None,
+        )
+        while True:
+            try:
+                epoch = (await self.sync.resume(self.run, self.role, request)).epoch
+                await self.confirm(PolicyVersion(epoch=epoch, step=step, updates=updates))
+            except StreamHeld as held:
+                log.info("stream-held", role=self.role, detail=held.detail)
+                await asyncio.sleep(HELD_POLL_S)
+            except LeaseLost:
+                continue
+            else:
+                log.info("stream-resumed", role=self.role, epoch=epoch, step=step)
+                return epoch
+
+
+class Delivery:
+    """One leased step. As an async context manager it renews itself; LeaseLost and StepAbandoned end it quietly."""
+
+    def __init__(self, stream: Stream, view: DeliveryView, answer: LeaseAnswer) -> None:
+        self.view = view
+        self.lost = False
+        self._stream = stream
+        self._ttl_s = answer.ttl_s
+        # The lease began when the service answered, a moment ago; the margin of ABANDON_AT covers that moment.
+        self._safe_until = stream.clock() + ABANDON_AT * answer.ttl_s
+        self._acked = False
+        self._renewal: asyncio.Task[None] | None = None
+
+    @property
+    def step(self) -> int:
+        """The step that this delivery is the batch of."""
+        return self.view.step
+
+    @property
+    def epoch(self) -> int:
+        """The epoch under which it is held."""
+        return self.view.epoch
+
+    def still_ours(self) -> bool:
+        """Whether the lease surely lives; asked right before the optimiser steps."""
+        return not self.lost and self._stream.clock() < self._safe_until
+
+    async def ack(self, ack: Ack) -> None:
+        """The step is done; LeaseLost where it is refused."""
+        await self._stream.sync.ack(self._stream.run, self._stream.role, ack)
+        self._acked = True
+
+    async def confirm(self, updates: int) -> None:
+        """Load the new weights into the samplers, then publish them: the confirmation that opens the next step."""
+        await self._stream.confirm(PolicyVersion(epoch=self.epoch, step=self.step, updates=updates))
+
+    async def __aenter__(self) -> "Delivery":
+        self._renewal = asyncio.create_task(self._renew(), name=f"renew-{self._stream.role}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        assert self._renewal is not None
+        self._renewal.cancel()
+        if isinstance(error, LeaseLost | StepAbandoned):
+            log.warning("step-lost", role=self._stream.role, step=self.step, detail=error.detail)
+            self.lost = True
+            return True
+        if error is not None and not self._acked:
+            with suppress(TandemError, TimeoutError):
+                await self._release("cancelled" if isinstance(error, asyncio.CancelledError) else "trainer-failed")
+        return False
+
+    async def _release(self, reason: str) -> None:
+        """Give the stream back. A stop that was asked for is no failed attempt."""
+        error = None if reason == "cancelled" else reason
+        body = ReleaseRequest(worker=self._stream.worker, epoch=self.epoch, error=error)
+        async with asyncio.timeout(HELD_POLL_S):
+            await self._stream.renewals.release(self._stream.run, self._stream.role, body)
+
+    async def _renew(self) -> None:
+        """Consumes the lease's time; waits a share of it; produces renewals; ends when the lease is lost."""
+        stream, claim = self._stream, StreamClaim(worker=self._stream.worker, epoch=self.epoch)
+        while True:
+            await asyncio.sleep(self._ttl_s / RENEWALS_PER_TTL)
+            sent = stream.clock()
+            try:
+                self._ttl_s = (await stream.renewals.renew(stream.run, stream.role, claim)).ttl_s
+            except Unavailable:
+                continue
+            except Conflict as error:
+                log.warning("lease-lost", role=stream.role, step=self.step, detail=error.detail)
+                self.lost = True
+                return
+            self._safe_until = sent + ABANDON_AT * self._ttl_s

@@ -1,0 +1,135 @@
+"""A trivial environment for tests, with models that nobody has trained and that speak the action protocol all the same.
+
+Every word of the two vocabularies is either a whole action (`<answer>3</answer>`, a whole call, two equal calls) or a
+piece that is none; a turn is one token. So a random model emits valid protocol with a probability that `bias` sets, and
+the rewards depend on the parity of what it sampled: its groups are live.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from shared.environments.base import Environment, Split, Task, ToolContext, Trace, tool
+from shared.schemas import Role
+
+NUMBERS = range(8)
+UNKNOWN, PAD, USER, ASSISTANT, TOOL, END = "<unk>", "<pad>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>"
+SPECIAL = (PAD, USER, ASSISTANT, TOOL, END)
+TEMPLATE = (
+    "{%- for m in messages -%}{{ '<|' ~ m.role ~ '|>' ~ m.content }}"
+    "{%- if m.role == 'assistant' -%}{{ '<|end|>' }}{%- endif -%}{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{ '<|assistant|>' }}{%- endif -%}"
+)
+BIAS_STRENGTH = 4.0
+"""What a bias of 1 adds to a token's logit, about."""
+
+
+class Parity(Environment):
+    """Task i asks for the parity of i. The executor's answer is judged by its own parity."""
+
+    name = "parity"
+    describe_tools: ClassVar[bool] = False
+
+    def task(self, split: Split, seed: int, index: int) -> Task:
+        return Task(f"{split}-{seed}-{index}", "2", str(index % 2), {"kind": "even" if index % 2 == 0 else "odd"})
+
+    @tool
+    def echo(self, context: ToolContext, text: str) -> str:
+        """The text itself."""
+        return text
+
+    def correctness(self, task: Task, answer: str) -> float:
+        return float(answer.isdigit() and int(answer) % 2 == int(task.answer))
+
+    def expert_score(self, trace: Trace) -> float:
+        return float(trace.answer.isdigit() and int(trace.answer) % 2 == 0)
+
+
+def answer(number: object) -> str:
+    """The word that answers."""
+    return f"<answer>{number}</answer>"
+
+
+def call(role: Role, text: object) -> str:
+    """The word that delegates (the planner's), or calls the tool (the executor's)."""
+    name, argument = ("delegate", "task") if role == "planner" else ("echo", "text")
+    return f'<tool_call>{{"name": "{name}", "arguments": {{"{argument}": "{text}"}}}}</tool_call>'
+
+
+def twice(role: Role, text: object) -> str:
+    """The word that makes two equal calls in one turn."""
+    return call(role, text) * 2
+
+
+MALFORMED = '<tool_call>{"name": "delegate", "arguments": </tool_call>'
+STRANGER = '<tool_call>{"name": "fly", "arguments": {}}</tool_call>'
+
+
+def words(role: Role) -> list[str]:
+    """The role's vocabulary in the order of ids; the executor's is larger, and in another order."""
+    actions = [answer(number) for number in [*NUMBERS, "x"]]
+    actions += [call(role, number) for number in NUMBERS[:4]] + [twice(role, 0), MALFORMED, STRANGER]
+    pieces = [f'<tool_response state="{state}">' for state in ("ok", "error", "timeout", "limit")]
+    pieces += ["</tool_response>", *map(str, NUMBERS)]
+    if role == "executor":
+        pieces = ["piece", *reversed(pieces)]
+    return [UNKNOWN, *actions, *pieces] if role == "planner" else [UNKNOWN, *pieces, *actions]
+
+
+def build_tokenizer(role: Role, template: str = TEMPLATE) -> PreTrainedTokenizerFast:
+    """The role's tokenizer: the longest word first, whatever is none is unknown."""
+    vocabulary = words(role)
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token=UNKNOWN))
+    longest_first = sorted(vocabulary[1:], key=len, reverse=True)
+    pattern = Regex("|".join(re.escape(word) for word in longest_first))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(pattern, behavior="isolated")  # ty: ignore[invalid-assignment]
+    tokenizer.decoder = decoders.Fuse()  # ty: ignore[invalid-assignment]
+    tokenizer.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in SPECIAL])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token=UNKNOWN,
+        pad_token=PAD,
+        eos_token=END,
+        additional_special_tokens=[USER, ASSISTANT, TOOL],
+        chat_template=template,
+    )
+
+
+def save_model(
+    folder: Path, role: Role, bias: Mapping[str, float] | None = None, *, template: str = TEMPLATE, seed: int = 0
+) -> Path:
+    """A random Llama of some 20,000 parameters with the role's tokenizer; `bias` raises words' probabilities."""
+    tokenizer = build_tokenizer(role, template)
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32 if role == "planner" else 40,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        max_position_embeddings=256,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = LlamaForCausalLM(config)
+    _add_bias(model, {tokenizer.convert_tokens_to_ids(word): value for word, value in (bias or {}).items()})
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _add_bias(model: LlamaForCausalLM, bias: Mapping[int, float]) -> None:
+    """Dimension 0 of every token's state is one large constant, and the head reads a word's bias from it."""
+    with torch.no_grad():
+        size = model.config.hidden_size
+        model.model.embed_tokens.weight[:, 0] = size**0.5  # after the norm about sqrt(size), as the others are small
+        model.lm_head.weight[:, 0] = 0.0
+        for token, value in bias.items():
+            model.lm_head.weight[token, 0] = value * BIAS_STRENGTH / size**0.5
