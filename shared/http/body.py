@@ -29,6 +29,7 @@ def json_body(model: type[M], limit: int = MAX_BODY_BYTES) -> Callable[[Request]
 
     async def read(request: Request) -> M:
         raw = await read_bytes(request, limit)
+        request.state.body_bytes = len(raw)
         try:
             return model.model_validate_json(raw)
         except ValidationError as error:

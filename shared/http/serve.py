@@ -52,15 +52,21 @@ def bind(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn, but a stop that was asked for is exit code 0, and ends within EXIT_S whatever hangs."""
 
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self.app = app
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A first signal stops; a second Ctrl-C does not wait for open requests."""
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.stop()
 
     def stop(self) -> None:
-        """Stop as after a signal: for a lifespan that cannot go on."""
+        """Stop as after a signal: for a lifespan that cannot go on. `app.state.on_stop` ends what would wait."""
         if not self.should_exit:
             self.should_exit = True
+            if on_stop := getattr(self.app.state, "on_stop", None):
+                on_stop()
             deadman = threading.Timer(EXIT_S, _give_up)
             deadman.daemon = True
             deadman.start()
@@ -77,6 +83,6 @@ def serve(app: FastAPI, host: str, port: int) -> None:
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=SHUTDOWN_S, lifespan="on"
     )
-    server = Server(config)
+    server = Server(config, app)
     app.state.stop = server.stop
     server.run(sockets=[listener])

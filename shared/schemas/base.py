@@ -6,11 +6,12 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraint
 
 Role = Literal["planner", "executor"]
 ROLES: tuple[Role, Role] = ("planner", "executor")
+MAX_INTEGER = 2**31 - 1
 
 Finite = Annotated[FiniteFloat, Field(strict=True)]
 Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
 Binary = Annotated[int, Field(strict=True, ge=0, le=1)]
-Step = Annotated[int, Field(strict=True, ge=0)]
+Step = Annotated[int, Field(strict=True, ge=0, le=MAX_INTEGER)]
 Reason = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 """A reason code, kebab case: bounded in number, safe as a metric label."""
 Text = Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00]*$")]

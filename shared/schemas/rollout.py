@@ -5,19 +5,19 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from shared.ids import Id, Name
-from shared.schemas.base import Binary, PolicyVersion, Reason, Step, Text, Unit, Wire
+from shared.schemas.base import MAX_INTEGER, Binary, PolicyVersion, Reason, Step, Text, Unit, Wire
 
 GroupState = Literal["open", "complete", "discarded"]
 ScoringState = Literal["pending", "sealed"]
 RolloutState = Literal["reported", "aborted", "late"]
-TrajectoryState = Literal["scored", "unscored", "trained", "dropped", "late", "orphan"]
+TrajectoryState = Literal["awaited", "scored", "unscored", "trained", "dropped", "late", "orphan"]
 
 
 class GroupOpen(Wire):
     """Open the group of one task for place `index` of step `step`; its K slots are then owed."""
 
     run: Name
-    step: Annotated[int, Field(strict=True, ge=1)]
+    step: Annotated[int, Field(strict=True, ge=1, le=MAX_INTEGER)]
     index: Step
     task_id: Text
 
@@ -60,7 +60,7 @@ class TrajectoryReport(Wire):
     reason: Reason | None = None
     r_format: Binary | None = None
     r_expert: Unit | None = None
-    tokens: Annotated[int, Field(strict=True, ge=1)]
+    tokens: Annotated[int, Field(strict=True, ge=1, le=MAX_INTEGER)]
     version: PolicyVersion
 
     @model_validator(mode="after")

@@ -5,11 +5,13 @@ from typing import Annotated, Literal
 from pydantic import Field, FiniteFloat, StringConstraints
 
 from shared.ids import Id, Name
-from shared.schemas.base import Binary, PolicyVersion, Reason, Step, Text, Unit, Wire
+from shared.schemas.base import MAX_INTEGER, Binary, PolicyVersion, Reason, Step, Text, Unit, Wire
 
 DeliveryState = Literal["waiting", "ready", "leased", "acked", "dead"]
-Fate = Annotated[int, Field(strict=True, ge=1)] | Reason
+Fate = Annotated[int, Field(strict=True, ge=1, le=MAX_INTEGER)] | Reason
 """What became of a trajectory: its multiplicity if it was trained on, else the reason why not."""
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9<>=+._/-]{1,64}$")]
+"""The name of a statistic or of a bar of a histogram."""
 Checksum = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -17,13 +19,13 @@ class Ack(Wire):
     """One step is done. `fates` names every trajectory of the delivery that this role owns."""
 
     epoch: Step
-    step: Annotated[int, Field(strict=True, ge=1)]
+    step: Annotated[int, Field(strict=True, ge=1, le=MAX_INTEGER)]
     outcome: Literal["trained", "skipped"]
     reason: Reason | None = None
     updates: Step
     fates: dict[Id, Fate]
-    statistics: dict[str, FiniteFloat] = {}
-    histograms: dict[str, dict[str, int]] = {}
+    statistics: dict[Label, FiniteFloat] = {}
+    histograms: dict[Label, dict[Label, Step]] = {}
 
 
 class ResumeRequest(Wire):

@@ -6,7 +6,7 @@ data then lie in a folder of /var/tmp, and `FOLDER/servers` is a link to it.
 
 import fcntl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def server_home(folder: Path, account: Account) -> Path:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Generator[None]:
     """Hold `folder` for this process alone; UserError where another one does."""
     with (folder / "lock").open("w") as file:
         try:

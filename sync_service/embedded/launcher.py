@@ -1,6 +1,6 @@
 """`async with embedded(folder) as services`: both servers run, on ports of their own, with their data in `folder`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ class Services:
 
 
 @asynccontextmanager
-async def embedded(folder: Path) -> AsyncIterator[Services]:
+async def embedded(folder: Path) -> AsyncGenerator[Services]:
     """Start Postgres and Valkey, and stop them at the end; they also end if this process is killed.
 
     The same folder is the same data again. Call it in the main thread. UserError: a server does not start (with the

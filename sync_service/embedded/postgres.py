@@ -6,8 +6,9 @@ import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -18,6 +19,7 @@ from sync_service.embedded.binaries import postgres_binaries
 from sync_service.embedded.child import Child, free_port, tail
 
 USER = "tandem"
+PORT_ATTEMPTS = 5
 START_S = 60.0
 """Recovery after a crash replays at most a gigabyte of log."""
 SETTINGS = {
@@ -35,7 +37,7 @@ SETTINGS = {
 
 
 @asynccontextmanager
-async def postgres(home: Path, logs: Path, account: Account) -> AsyncIterator[str]:
+async def postgres(home: Path, logs: Path, account: Account) -> AsyncGenerator[str]:
     """Run Postgres on `home/data`; yields its URL, in SQLAlchemy's form for psycopg 3."""
     binaries = await asyncio.to_thread(postgres_binaries, home, account)
     log = logs / "postgres.log"
@@ -95,30 +97,20 @@ def _serves(lock: Path, data: Path) -> bool:
 
 async def _start(binaries: Path, data: Path, password: Path, log: Path, account: Account) -> tuple[Child, int]:
     """Start it on a free port; where another process took the port in between, on another one."""
-    for attempt in range(5):
+    for _ in range(PORT_ATTEMPTS):
         port = free_port()
-        start = log.stat().st_size if log.exists() else 0
         settings = [f"--{name}={value}" for name, value in SETTINGS.items()]
-        child = Child(
-            "Postgres",
-            [str(binaries / "postgres"), "-D", str(data), "-p", str(port), *settings],
-            log,
-            account,
-            signal.SIGINT,  # its fast shutdown: sessions end, a checkpoint is written
-        )
+        command = [str(binaries / "postgres"), "-D", str(data), "-p", str(port), *settings]
+        child = Child("Postgres", command, log, account, signal.SIGINT)  # its fast shutdown
         try:
-            await child.until(lambda port=port: _answers(port, password), START_S)
-        except UserError:
+            await child.until(partial(_answers, port, password), START_S)
+        except BaseException as error:
             await child.stop()
-            taken = b"Address already in use" in log.read_bytes()[start:]
-            if not taken or attempt == 4:
+            if not isinstance(error, UserError) or "Address already in use" not in error.detail:
                 raise
-        except BaseException:
-            await child.stop()
-            raise
         else:
             return child, port
-    raise AssertionError("unreachable")
+    raise UserError(f"Postgres found no free port in {PORT_ATTEMPTS} attempts ({log})")
 
 
 def _answers(port: int, password: Path) -> bool:

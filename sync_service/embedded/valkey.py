@@ -2,7 +2,7 @@
 
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ START_S = 10.0
 
 
 @asynccontextmanager
-async def valkey(home: Path, logs: Path, account: Account) -> AsyncIterator[str | None]:
+async def valkey(home: Path, logs: Path, account: Account) -> AsyncGenerator[str | None]:
     """Run Valkey; yields its URL, or None where no binary is to be had: then waiters poll."""
     binary = valkey_binary(home, account)
     if binary is None:

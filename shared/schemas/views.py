@@ -1,0 +1,86 @@
+"""Details and lists of the sync service, for operators and viewers."""
+
+from shared.ids import Id, Name
+from shared.schemas.base import Binary, PolicyVersion, Role, Step, Unit, Wire
+from shared.schemas.rollout import RolloutState, TrajectoryState
+from shared.schemas.stream import DeliveryState
+
+
+class RolloutView(Wire):
+    """A rollout as recorded; `multiplicity` or `fate_reason` is what became of its planner trajectory."""
+
+    id: Id
+    run: Name
+    group: Id
+    slot: Step
+    state: RolloutState
+    reason: str | None
+    planner_trajectory: Id | None
+    r_format: Binary | None
+    r_correct: Unit | None
+    executor_trajectories: tuple[Id, ...]
+    tokens: Step
+    version: PolicyVersion | None
+    received_at: str
+    multiplicity: Step | None
+    fate_reason: str | None
+
+
+class TrajectoryRecord(Wire):
+    """An executor trajectory as recorded. `awaited`: a rollout names it, and nobody has submitted it yet."""
+
+    id: Id
+    run: Name
+    rollout: Id
+    group: Id | None
+    state: TrajectoryState
+    reason: str | None
+    r_format: Binary | None
+    r_expert: Unit | None
+    tokens: Step | None
+    version: PolicyVersion | None
+    received_at: str | None
+    step: Step | None
+    multiplicity: Step | None
+
+
+class DeliveryRow(Wire):
+    """One delivery in a list."""
+
+    id: Id
+    run: Name
+    role: Role
+    step: Step
+    state: DeliveryState
+    epoch: Step | None
+    attempts: Step
+    error: str | None
+    outcome: str | None
+    reason: str | None
+    acked_at: str | None
+
+
+class PolicyRow(Wire):
+    """One registered version. `confirmed_at` is null until the role's samplers have loaded it."""
+
+    role: Role
+    epoch: Step
+    step: Step
+    updates: Step
+    checksum: str
+    worker: str
+    confirmed_at: str | None
+    superseded: bool
+
+
+class WorkerRow(Wire):
+    """What a worker last said of itself, and when."""
+
+    worker: Name
+    role: Role
+    url: str
+    device: str
+    version: PolicyVersion | None
+    doing: str
+    draining: bool
+    seen_at: str

@@ -1,0 +1,60 @@
+"""The sync service: what each part gives, and where it is.
+
+    routes/        HTTP by noun: one request is one transaction
+    operations/    what a call does: the state machines, staleness, exactly once
+    store/         every SQL statement, by noun
+    states.py      the state machines, as tables
+    doorbell.py    wakes waiters after a commit, through Redis
+    reaper.py      makes the moves that only time causes
+    database.py    the pool, and transactions that are run again where Postgres asks for it
+    migrations/    the schema; tables.py describes it
+    embedded/      a Postgres and a Valkey of our own
+
+Nothing happens at import. The lifespan owns the pool, Redis and the background tasks.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+from fastapi import FastAPI
+
+from shared.http.health import install_health
+from shared.http.problems import install_problems
+from sync_service import reaper
+from sync_service.config import SyncConfig
+from sync_service.database import Database
+from sync_service.doorbell import Doorbell
+from sync_service.health import checks
+from sync_service.routes import all_routes
+from sync_service.service import Service
+
+
+def create_app(config: SyncConfig) -> FastAPI:
+    """The application; it connects when its lifespan begins."""
+    doorbell = Doorbell(config.redis_url, poll_s=config.poll_s, poll_with_redis_s=config.poll_with_redis_s)
+    service = Service(config, Database(config.database_url, config.pool_size), doorbell)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        async with doorbell:
+            tasks = [
+                asyncio.create_task(reaper.run(service.database, doorbell, config.reaper_s)),
+                asyncio.create_task(service.keep_traffic()),
+            ]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await service.flush_traffic()
+                await service.database.close()
+
+    app = FastAPI(title="Tandem sync service", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.state.service = service
+    app.state.on_stop = doorbell.stop
+    install_problems(app)
+    install_health(app, checks(service))
+    app.include_router(all_routes())
+    return app

@@ -1,0 +1,97 @@
+"""The pool, and transactions that are tried again where Postgres asks for it.
+
+Every call is idempotent by id, so a transaction whose commit may or may not have happened is safe to repeat.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import structlog
+from psycopg.types.string import TextLoader
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from shared.errors import Overloaded, Unavailable
+
+T = TypeVar("T")
+log = structlog.get_logger()
+
+ATTEMPTS = 6
+POOL_WAIT_S = 10.0
+STATEMENT_MS = 30_000
+_AGAIN = frozenset({"40001", "40P01", "23505"})
+"""Serialisation failure, deadlock, and a unique key that another transaction took in between: it is seen next time."""
+
+
+class Again(Exception):
+    """What this transaction read is no longer so: run it again from its start."""
+
+
+class Database:
+    """One engine. `transaction` is one request's transaction; `read` is for statements that need none."""
+
+    def __init__(self, url: str, pool_size: int = 10) -> None:
+        options = f"-c statement_timeout={STATEMENT_MS} -c idle_in_transaction_session_timeout={STATEMENT_MS}"
+        self.engine = create_async_engine(
+            url,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=POOL_WAIT_S,
+            connect_args={"options": options, "connect_timeout": 5, "application_name": "tandem-sync"},
+        )
+        event.listen(self.engine.sync_engine, "connect", _uuids_as_text)
+        self._autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.engine.dispose()
+
+    async def transaction(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """`work` in one READ COMMITTED transaction, committed when this returns."""
+
+        async def once() -> T:
+            async with self.engine.begin() as connection:
+                return await work(connection)
+
+        return await _persist(once)
+
+    async def read(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """`work` with each statement by itself."""
+
+        async def once() -> T:
+            async with self._autocommit.connect() as connection:
+                return await work(connection)
+
+        return await _persist(once)
+
+
+def _uuids_as_text(connection: Any, _: object) -> None:
+    """Ids are strings everywhere outside the database."""
+    connection.driver_connection.adapters.register_loader("uuid", TextLoader)
+
+
+async def _persist(once: Callable[[], Awaitable[T]]) -> T:
+    for attempt in range(ATTEMPTS):
+        try:
+            return await once()
+        except Again:
+            pass
+        except DBAPIError as error:
+            if not _worth_another(error):
+                raise
+            if attempt == ATTEMPTS - 1 and not isinstance(error, IntegrityError):
+                raise Unavailable("the database does not answer") from error
+        except PoolTimeout:
+            raise Overloaded("every database connection is busy") from None
+        await asyncio.sleep(random.uniform(0, 0.01) * 2**attempt)
+    raise Unavailable("the same rows are changed by too many requests at once")
+
+
+def _worth_another(error: DBAPIError) -> bool:
+    """Lost connections and collisions are; a statement that is wrong is not."""
+    state = getattr(error.orig, "sqlstate", None)
+    return error.connection_invalidated or state is None or state in _AGAIN or state.startswith(("08", "57P"))

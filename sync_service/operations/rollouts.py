@@ -1,0 +1,119 @@
+"""Rollouts come in: each is final, the last one owed closes its group.
+
+A request of many is one transaction: its groups are locked, each item is judged in turn against what the tables hold
+and what the items before it did, and what is accepted is written set-wise. An item that is refused is refused alone.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from shared.errors import BodyConflict, Conflict, InvalidInput, NotFound, TandemError
+from shared.schemas.rollout import Accepted, RolloutItem
+from sync_service import store
+from sync_service.database import Again
+from sync_service.operations import lifecycle
+from sync_service.operations.digest import digest
+from sync_service.store.groups import Group
+
+Outcome = Accepted | TandemError
+
+
+async def submit(connection: AsyncConnection, items: Sequence[RolloutItem]) -> tuple[list[Outcome], set[str]]:
+    """What became of each item, in order, and the runs in which a group closed or was sealed."""
+    groups = await store.groups.lock(connection, {item.body.group for item in items})
+    moved = await lifecycle.settle_overdue(connection, groups.values())
+    named = {id for item in items for id in item.body.executor_trajectories}
+    judge = _Judge(
+        groups,
+        known=await store.rollouts.find_many(connection, [item.id for item in items]),
+        slots=await store.rollouts.final_slots(connection, groups) if groups else set(),
+        trajectories=await store.trajectories.find_many(connection, named) if named else {},
+    )
+    outcomes = [judge.outcome(item) for item in items]
+    if judge.rows:
+        await store.rollouts.insert(connection, judge.rows)
+        if judge.names and not await store.trajectories.name(connection, judge.names):
+            raise Again
+        await store.trajectories.adopt(connection, [row["id"] for row in judge.rows])
+    return outcomes, moved | await lifecycle.advance(connection, groups.values())
+
+
+class _Judge:
+    """Judges items one after another; `rows` and `names` are what is to be written for those it accepted."""
+
+    def __init__(
+        self,
+        groups: dict[str, Group],
+        known: dict[str, Row],
+        slots: set[tuple[str, int]],
+        trajectories: dict[str, Row],
+    ) -> None:
+        self._groups = groups
+        self._answered = {id: (bytes(row.digest), row.state) for id, row in known.items()}
+        self._slots = slots
+        self._owners = {id: (row.run, row.rollout_id, row.named_by) for id, row in trajectories.items()}
+        self.rows: list[dict[str, Any]] = []
+        self.names: list[dict[str, Any]] = []
+
+    def outcome(self, item: RolloutItem) -> Outcome:
+        """Accepted (now or before, in time or late), or why not."""
+        try:
+            return self._accept(item)
+        except TandemError as error:
+            return error
+
+    def _accept(self, item: RolloutItem) -> Accepted:
+        body, fingerprint = item.body, digest(item.body)
+        if item.id in self._answered:
+            before, state = self._answered[item.id]
+            if before != fingerprint:
+                raise BodyConflict(f"rollout {item.id} was submitted with another body")
+            return Accepted(accepted=state != "late", state=state)
+        group = self._group(item)
+        state: str = body.status if group.takes_rollouts else "late"
+        if state != "late" and (group.id, body.slot) in self._slots:
+            raise Conflict(f"slot {body.slot} of group {group.id} has its rollout already")
+        self._claim_trajectories(item)
+        self._record(item, group, state, fingerprint)
+        return Accepted(accepted=state != "late", state=state)
+
+    def _group(self, item: RolloutItem) -> Group:
+        group = self._groups.get(item.body.group)
+        if group is None or group.run != item.body.run:
+            raise NotFound(f"run {item.body.run} has no group {item.body.group}")
+        if item.body.slot >= group.spec.rollouts_per_group:
+            raise InvalidInput(f"slot: group {group.id} has {group.spec.rollouts_per_group} slots")
+        return group
+
+    def _claim_trajectories(self, item: RolloutItem) -> None:
+        """A trajectory is of one rollout: of the one that it was submitted for, and of the one that names it."""
+        for id in item.body.executor_trajectories:
+            run, rollout, named_by = self._owners.get(id, (item.body.run, item.id, None))
+            if (run, rollout, named_by) != (item.body.run, item.id, None):
+                raise Conflict(f"executor_trajectories: {id} is of another rollout", trajectory=id)
+
+    def _record(self, item: RolloutItem, group: Group, state: str, fingerprint: bytes) -> None:
+        body = item.body
+        self._answered[item.id] = (fingerprint, state)
+        if state != "late":
+            self._slots.add((group.id, body.slot))
+            group.count(reported=state == "reported")
+        for id in body.executor_trajectories:
+            self._owners[id] = (body.run, item.id, state)
+            self.names.append(
+                {
+                    "id": id,
+                    "run": body.run,
+                    "rollout_id": item.id,
+                    "group_id": group.id,
+                    "named_by": state,
+                    "batch_step": group.step if state == "reported" and group.spec.cutter == "group" else None,
+                }
+            )
+        fields = body.model_dump(mode="json", exclude={"group", "status", "version"})
+        version = body.version.model_dump() if body.version else {}
+        fields |= {f"version_{part}": value for part, value in version.items()}
+        self.rows.append(fields | {"id": item.id, "group_id": group.id, "state": state, "digest": fingerprint.hex()})

@@ -1,0 +1,64 @@
+"""Runs: declare, pause, resume, drain, fail, finish."""
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from shared.errors import BodyConflict, InvalidTransition
+from shared.schemas.run import RunSpec
+from sync_service import store
+from sync_service.operations import lifecycle
+from sync_service.states import RUN, check
+from sync_service.store.runs import Run
+
+
+async def declare(connection: AsyncConnection, name: str, spec: RunSpec) -> Run:
+    """A new run; the same spec again is fine, another one is a conflict."""
+    if await store.runs.insert(connection, name, spec):
+        await store.streams.insert(connection, name, spec.trained_roles)
+    run = await store.runs.find(connection, name)
+    if run.spec != spec:
+        raise BodyConflict(f"run {name} is declared with another spec")
+    return run
+
+
+async def move(connection: AsyncConnection, name: str, target: str, reason: str | None = None) -> Run:
+    """An operator's move. Where the run is in that state already, nothing changes: the call was repeated."""
+    run = await store.runs.find(connection, name, lock="update")
+    if run.state == target:
+        return run
+    if target == "running" and run.state == "declared":
+        raise InvalidTransition(f"run {name} is declared; its first group starts it", state=run.state)
+    check(RUN, f"run {name}", run.state, target)
+    if target == "draining":
+        await drain(connection, run)
+    else:
+        await _set_state(connection, run, target, reason)
+    return await store.runs.find(connection, name)
+
+
+async def drain(connection: AsyncConnection, run: Run) -> None:
+    """Open nothing more. Those groups that are opened are all that their batches will have."""
+    await _set_state(connection, run, "draining")
+    uncut = await store.batches.lock_uncut(connection, run.name)
+    await lifecycle.cut(connection, run.name, run.spec, uncut)
+    if run.spec.cutter == "arrival" and not uncut:
+        await store.trajectories.drop_pool(connection, run.name)
+    await finish_if_done(connection, run.name)
+
+
+async def finish_if_done(connection: AsyncConnection, name: str) -> None:
+    """Draining to finished, once every delivery is acked.
+
+    The run must be locked by then: of two who ack the last deliveries, the second one sees both.
+    """
+    run = await store.runs.find(connection, name)
+    if run.state != "draining":
+        return
+    streams = await store.status.streams(connection, name)
+    if all(stream.next_step is None for stream in streams):
+        await store.runs.set_state(connection, name, "finished")
+
+
+async def _set_state(connection: AsyncConnection, run: Run, target: str, reason: str | None = None) -> None:
+    if run.state == "paused":
+        await store.runs.shift_deadlines(connection, run.name)
+    await store.runs.set_state(connection, run.name, target, reason)

@@ -1,0 +1,162 @@
+"""A role's stream: leased step after step under one epoch, renewed, acked, released.
+
+An epoch has one worker, and only a resume raises it. Whoever comes with another epoch, or after its lease is over, is
+answered `lease-lost`, and resumes.
+"""
+
+from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from shared.errors import BodyConflict, InvalidInput, InvalidTransition, LeaseLost
+from shared.schemas.stream import Ack, DeliveryView, LeaseAnswer, LeaseRequest, ReleaseRequest, Renewed, StreamClaim
+from shared.schemas.views import DeliveryRow
+from sync_service import store
+from sync_service.operations import fates
+from sync_service.operations.digest import digest
+from sync_service.operations.runs import finish_if_done
+from sync_service.store.runs import Run
+from sync_service.store.streams import Stream
+
+EXPIRED = "lease-expired"
+
+
+def require_epoch(stream: Stream, epoch: int) -> None:
+    """LeaseLost where `epoch` is not the stream's."""
+    if epoch != stream.epoch:
+        raise LeaseLost(f"the {stream.role} stream is at epoch {stream.epoch}, not {epoch}", epoch=stream.epoch)
+
+
+def _require_live(stream: Stream, epoch: int) -> None:
+    require_epoch(stream, epoch)
+    if not stream.live:
+        raise LeaseLost(f"the lease of epoch {epoch} on the {stream.role} stream is over", epoch=stream.epoch)
+
+
+async def renew(connection: AsyncConnection, name: str, role: str, claim: StreamClaim) -> Renewed:
+    """The lease lives its time again."""
+    ttl_s = (await store.runs.find(connection, name)).spec.lease_ttl_s
+    if not await store.streams.renew(connection, name, role, claim.worker, claim.epoch, ttl_s):
+        stream = await store.streams.lock(connection, name, role)
+        _require_live(stream, claim.epoch)
+        raise LeaseLost(f"the {role} stream is held by another worker", epoch=stream.epoch)
+    return Renewed(ttl_s=ttl_s)
+
+
+async def lease(
+    connection: AsyncConnection, name: str, role: str, request: LeaseRequest, *, prolong: bool = True
+) -> LeaseAnswer | None:
+    """The next delivery, or that there will be none, or None: wait. A delivery leased before is answered again.
+
+    `prolong`: this is a sign of life of the trainer, and not a look on behalf of one that may be gone.
+    """
+    run = await store.runs.find(connection, name)
+    stream = await store.streams.lock(connection, name, role)
+    _require_live(stream, request.epoch)
+    if stream.worker != request.worker:
+        raise LeaseLost(f"the {role} stream is held by another worker", epoch=stream.epoch)
+    ttl_s = run.spec.lease_ttl_s
+    if run.state in ("finished", "failed"):
+        return LeaseAnswer(finished=True, ttl_s=ttl_s)
+    delivery = await store.deliveries.next_unacked(connection, name, role)
+    answer = None
+    if delivery is None and run.state == "draining":
+        answer = LeaseAnswer(finished=True, ttl_s=ttl_s)
+    elif delivery is not None and delivery.state in ("ready", "leased") and _is_next(run, stream, delivery):
+        if delivery.state == "ready":
+            await store.deliveries.lease(connection, delivery.id, stream.epoch)
+        answer = LeaseAnswer(delivery=await _view(connection, run, stream, delivery), ttl_s=ttl_s)
+    if prolong or answer is not None:
+        await store.streams.renew(connection, name, role, request.worker, request.epoch, ttl_s)
+    return answer
+
+
+def _is_next(run: Run, stream: Stream, delivery: Row) -> bool:
+    """No step is leased before the one below it, even where that one has no group opened yet; a drain opens none."""
+    return delivery.step == stream.acked_step + 1 or run.state == "draining"
+
+
+async def _view(connection: AsyncConnection, run: Run, stream: Stream, delivery: Row) -> DeliveryView:
+    pooled = delivery.role == "executor" and run.spec.cutter == "arrival"
+    groups = await store.contents.groups(connection, run.name, delivery.role, delivery.step, pooled=pooled)
+    return DeliveryView(
+        id=delivery.id,
+        run=run.name,
+        role=delivery.role,
+        step=delivery.step,
+        epoch=stream.epoch,
+        attempt=delivery.attempts + 1,
+        groups=groups,
+    )
+
+
+async def ack(connection: AsyncConnection, name: str, role: str, body: Ack) -> None:
+    """The leased step is done. The same ack again, under its epoch, is answered as before."""
+    run = await store.runs.find(connection, name, lock="update")
+    stream = await store.streams.lock(connection, name, role)
+    require_epoch(stream, body.epoch)
+    delivery = await store.deliveries.at(connection, name, role, body.step)
+    if delivery is None:
+        raise InvalidInput(f"step: the {role} has no delivery of step {body.step}")
+    if delivery.state == "acked" and delivery.epoch == body.epoch:
+        if bytes(delivery.digest) != digest(body):
+            raise BodyConflict(f"step {body.step} is acked with another body")
+        return
+    _require_live(stream, body.epoch)
+    if delivery.state != "leased":
+        raise InvalidTransition(f"the delivery of step {body.step} is {delivery.state}", state=delivery.state)
+    await fates.record(connection, delivery, body)
+    await store.streams.advance(connection, name, role)
+    if run.state == "draining":
+        await finish_if_done(connection, name)
+
+
+async def release(connection: AsyncConnection, name: str, role: str, body: ReleaseRequest) -> None:
+    """Give the stream back; with an error, the attempt counts. A second release finds nothing to do."""
+    run = await store.runs.find(connection, name)
+    stream = await store.streams.lock(connection, name, role)
+    require_epoch(stream, body.epoch)
+    if stream.worker is None:
+        return
+    if stream.worker != body.worker:
+        raise LeaseLost(f"the {role} stream is held by another worker", epoch=stream.epoch)
+    error = body.error if stream.live else EXPIRED
+    await vacate(connection, run, stream, error=error)
+
+
+async def vacate(connection: AsyncConnection, run: Run, stream: Stream, *, error: str | None) -> None:
+    """Nobody holds the stream: what was leased is ready again, or dead where this was the last attempt."""
+    await store.deliveries.unlease(connection, run.name, stream.role, error=error, max_attempts=run.spec.max_attempts)
+    await store.streams.leave(connection, run.name, stream.role)
+
+
+async def requeue(connection: AsyncConnection, id: str) -> DeliveryRow:
+    """An operator gives a dead delivery all its attempts again."""
+    delivery = await _lock_delivery(connection, id)
+    if delivery.state != "ready":
+        _require_dead(delivery)
+        await store.deliveries.requeue(connection, id)
+    return await store.deliveries.find_view(connection, id)
+
+
+async def skip(connection: AsyncConnection, id: str) -> DeliveryRow:
+    """An operator gives a dead delivery up: its rows are dropped, and the stream goes on after it."""
+    delivery = await _lock_delivery(connection, id)
+    if not (delivery.state == "acked" and delivery.by_operator):
+        _require_dead(delivery)
+        await fates.skip(connection, delivery)
+        await store.streams.advance(connection, delivery.run, delivery.role)
+        await finish_if_done(connection, delivery.run)
+    return await store.deliveries.find_view(connection, id)
+
+
+def _require_dead(delivery: Row) -> None:
+    if delivery.state != "dead":
+        raise InvalidTransition(f"delivery {delivery.id} is {delivery.state}, not dead", state=delivery.state)
+
+
+async def _lock_delivery(connection: AsyncConnection, id: str) -> Row:
+    """The delivery, with its run and its stream locked: only who holds these changes it."""
+    found = await store.deliveries.find(connection, id)
+    await store.runs.find(connection, found.run, lock="update")
+    await store.streams.lock(connection, found.run, found.role)
+    return await store.deliveries.find(connection, id)

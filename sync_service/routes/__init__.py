@@ -1,0 +1,13 @@
+"""HTTP by noun: a route reads its parameters, runs one operation in one transaction, rings, and answers."""
+
+from fastapi import APIRouter
+
+from sync_service.routes import deliveries, groups, policies, rollouts, runs, streams, trajectories, workers
+
+
+def all_routes() -> APIRouter:
+    """Everything under `/v1`."""
+    router = APIRouter(prefix="/v1")
+    for module in (runs, groups, rollouts, trajectories, streams, deliveries, policies, workers):
+        router.include_router(module.router)
+    return router

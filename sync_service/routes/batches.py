@@ -1,0 +1,71 @@
+"""Requests of many items: each has its own status, and a malformed one does not spoil the others."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+
+from shared.errors import InvalidInput, TandemError
+from shared.http.body import faults, read_bytes
+from shared.schemas.rollout import Accepted, BatchResult, ItemResult
+
+B = TypeVar("B", bound=BaseModel)
+I = TypeVar("I", bound=BaseModel)  # noqa: E741 - an item
+MAX_ITEMS = 512
+
+Parsed = list[I | tuple[str, InvalidInput]]
+
+
+def read_batch(batch: type[B], item: type[I]) -> Callable[[Request], Any]:
+    """A dependency that answers the items of the body, each valid, or its id with what is wrong with it."""
+
+    async def read(request: Request) -> Parsed:
+        raw = await read_bytes(request)
+        request.state.body_bytes = len(raw)
+        try:
+            return list(batch.model_validate_json(raw).items)  # ty: ignore[missing-attribute]
+        except ValidationError as error:
+            return _one_by_one(raw, item, error)
+
+    return read
+
+
+def _one_by_one(raw: bytes, item: type[I], whole: ValidationError) -> Parsed:
+    """Something is wrong: with the items it is in, if the body as such is a list of items with ids."""
+    refused = InvalidInput(faults(whole))
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise refused from None
+    items = body.get("items") if isinstance(body, dict) and set(body) == {"items"} else None
+    if not isinstance(items, list) or not 1 <= len(items) <= MAX_ITEMS:
+        raise refused
+    return [_one(part, item, refused) for part in items]
+
+
+def _one(part: Any, item: type[I], refused: InvalidInput) -> I | tuple[str, InvalidInput]:
+    try:
+        return item.model_validate_json(json.dumps(part))
+    except ValidationError as error:
+        id = part.get("id") if isinstance(part, dict) else None
+        if any(fault["loc"][:1] != ("body",) for fault in error.errors()) or not isinstance(id, str):
+            raise refused from None
+        return id, InvalidInput(faults(error))
+
+
+def results(parsed: Sequence[Any], outcomes: Sequence[Accepted | TandemError]) -> BatchResult:
+    """A status for each item, in the order of the request; `outcomes` are those of the valid ones."""
+    judged = iter(outcomes)
+    return BatchResult(
+        items=tuple(
+            _result(part[0], part[1]) if isinstance(part, tuple) else _result(part.id, next(judged)) for part in parsed
+        )
+    )
+
+
+def _result(id: str, outcome: Accepted | TandemError) -> ItemResult:
+    if isinstance(outcome, TandemError):
+        return ItemResult(id=id, status=outcome.status, problem=outcome.problem())
+    return ItemResult(id=id, status=200, accepted=outcome.accepted)

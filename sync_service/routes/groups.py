@@ -1,0 +1,53 @@
+"""Groups: open, list, look up, discard."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from shared.http.body import json_body, openapi_body
+from shared.ids import Id, Name
+from shared.schemas.base import Page
+from shared.schemas.rollout import GroupOpen, GroupState, GroupView
+from sync_service import store
+from sync_service.operations import groups
+from sync_service.routes.answers import PAGE, Cursor, Limit, answer, decode, page
+from sync_service.service import Here
+
+router = APIRouter(tags=["groups"])
+
+
+@router.put("/groups/{group}", response_model=GroupView, openapi_extra=openapi_body(GroupOpen))
+async def open_group(
+    group: Id, request: Request, service: Here, body: Annotated[GroupOpen, Depends(json_body(GroupOpen))]
+) -> Response:
+    """Open a group; `staleness-bound` where its step may not be opened yet."""
+    view = await service.database.transaction(lambda connection: groups.open_group(connection, group, body))
+    service.count_bytes(request, [body.run])
+    return answer(view)
+
+
+@router.get("/runs/{run}/groups", response_model=Page[GroupView])
+async def list_groups(
+    run: Name, service: Here, state: GroupState | None = None, cursor: Cursor = None, limit: Limit = PAGE
+) -> Response:
+    """The run's groups in the order of step and index; of one state, if it is given."""
+    place = decode(cursor, (0, 0))
+    await service.database.read(lambda connection: store.runs.find(connection, run))
+    found = await service.database.read(
+        lambda connection: store.groups.page(connection, run, state, place, limit),
+    )
+    return page(found, limit, lambda view: (view.step, view.index))
+
+
+@router.get("/groups/{group}", response_model=GroupView)
+async def get(group: Id, service: Here) -> Response:
+    """One group."""
+    return answer(await service.database.read(lambda connection: store.groups.find(connection, group)))
+
+
+@router.post("/groups/{group}:discard", response_model=GroupView)
+async def discard(group: Id, service: Here) -> Response:
+    """Give an open group up: nothing of it is trained on."""
+    view = await service.database.transaction(lambda connection: groups.discard(connection, group))
+    service.doorbell.ring([view.run])
+    return answer(view)

@@ -1,0 +1,52 @@
+"""Rollouts: submit one or many, look one up."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from shared.errors import TandemError
+from shared.http.body import json_body, openapi_body
+from shared.ids import Id
+from shared.schemas.rollout import Accepted, BatchResult, RolloutBatch, RolloutItem, RolloutReport
+from shared.schemas.views import RolloutView
+from sync_service import store
+from sync_service.operations import rollouts
+from sync_service.routes.answers import answer
+from sync_service.routes.batches import Parsed, read_batch, results
+from sync_service.service import Here
+
+router = APIRouter(tags=["rollouts"])
+
+
+@router.put("/rollouts/{rollout}", response_model=Accepted, openapi_extra=openapi_body(RolloutReport))
+async def submit(
+    rollout: Id, request: Request, service: Here, body: Annotated[RolloutReport, Depends(json_body(RolloutReport))]
+) -> Response:
+    """Submit one; the same body again is answered as before."""
+    items = [RolloutItem(id=rollout, body=body)]
+    (outcome,), moved = await service.database.transaction(lambda connection: rollouts.submit(connection, items))
+    service.count_bytes(request, [body.run])
+    service.doorbell.ring(moved)
+    if isinstance(outcome, TandemError):
+        raise outcome
+    return answer(outcome)
+
+
+@router.post("/rollouts:batch", response_model=BatchResult, openapi_extra=openapi_body(RolloutBatch))
+async def submit_many(
+    request: Request, service: Here, parsed: Annotated[Parsed, Depends(read_batch(RolloutBatch, RolloutItem))]
+) -> Response:
+    """Submit up to 512; each has a status of its own."""
+    items = [part for part in parsed if isinstance(part, RolloutItem)]
+    outcomes, moved = [], set()
+    if items:
+        outcomes, moved = await service.database.transaction(lambda connection: rollouts.submit(connection, items))
+        service.count_bytes(request, [item.body.run for item in items])
+        service.doorbell.ring(moved)
+    return answer(results(parsed, outcomes))
+
+
+@router.get("/rollouts/{rollout}", response_model=RolloutView)
+async def get(rollout: Id, service: Here) -> Response:
+    """One, as recorded."""
+    return answer(await service.database.read(lambda connection: store.rollouts.view(connection, rollout)))

@@ -1,0 +1,55 @@
+"""Trajectories: submit one or many, look one up."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from shared.errors import TandemError
+from shared.http.body import json_body, openapi_body
+from shared.ids import Id
+from shared.schemas.rollout import Accepted, BatchResult, TrajectoryBatch, TrajectoryItem, TrajectoryReport
+from shared.schemas.views import TrajectoryRecord
+from sync_service import store
+from sync_service.operations import trajectories
+from sync_service.routes.answers import answer
+from sync_service.routes.batches import Parsed, read_batch, results
+from sync_service.service import Here
+
+router = APIRouter(tags=["trajectories"])
+
+
+@router.put("/trajectories/{trajectory}", response_model=Accepted, openapi_extra=openapi_body(TrajectoryReport))
+async def submit(
+    trajectory: Id,
+    request: Request,
+    service: Here,
+    body: Annotated[TrajectoryReport, Depends(json_body(TrajectoryReport))],
+) -> Response:
+    """Submit one; the same body again is answered as before."""
+    items = [TrajectoryItem(id=trajectory, body=body)]
+    (outcome,), moved = await service.database.transaction(lambda connection: trajectories.submit(connection, items))
+    service.count_bytes(request, [body.run])
+    service.doorbell.ring(moved)
+    if isinstance(outcome, TandemError):
+        raise outcome
+    return answer(outcome)
+
+
+@router.post("/trajectories:batch", response_model=BatchResult, openapi_extra=openapi_body(TrajectoryBatch))
+async def submit_many(
+    request: Request, service: Here, parsed: Annotated[Parsed, Depends(read_batch(TrajectoryBatch, TrajectoryItem))]
+) -> Response:
+    """Submit up to 512; each has a status of its own."""
+    items = [part for part in parsed if isinstance(part, TrajectoryItem)]
+    outcomes, moved = [], set()
+    if items:
+        outcomes, moved = await service.database.transaction(lambda connection: trajectories.submit(connection, items))
+        service.count_bytes(request, [item.body.run for item in items])
+        service.doorbell.ring(moved)
+    return answer(results(parsed, outcomes))
+
+
+@router.get("/trajectories/{trajectory}", response_model=TrajectoryRecord)
+async def get(trajectory: Id, service: Here) -> Response:
+    """One, as recorded."""
+    return answer(await service.database.read(lambda connection: store.trajectories.view(connection, trajectory)))

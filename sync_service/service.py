@@ -1,0 +1,85 @@
+"""What every route needs: the database, the doorbell, and the count of bytes received."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, TypeVar
+
+import structlog
+from fastapi import Depends, Request
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from shared.errors import TandemError
+from sync_service import store
+from sync_service.config import SyncConfig
+from sync_service.database import Database
+from sync_service.doorbell import Doorbell
+
+T = TypeVar("T")
+log = structlog.get_logger()
+
+FLUSH_S = 1.0
+
+
+class Service:
+    """One process of the sync service."""
+
+    def __init__(self, config: SyncConfig, database: Database, doorbell: Doorbell) -> None:
+        self.config = config
+        self.database = database
+        self.doorbell = doorbell
+        self._traffic: Counter[str] = Counter()
+
+    async def write(self, run: str, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """`work` in one transaction; after its commit, whoever waits in `run` looks again."""
+        result = await self.database.transaction(work)
+        self.doorbell.ring([run])
+        return result
+
+    async def hold(self, run: str, look: Callable[[], Awaitable[T | None]], wait_s: float) -> T | None:
+        """The first thing that `look` finds, looked for at once and then at each ring, for up to `wait_s`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_s
+        with self.doorbell.listening(run) as waiter:
+            while True:
+                waiter.clear()
+                found = await look()
+                left = deadline - loop.time()
+                if found is not None or left <= 0 or self.doorbell.stopping:
+                    return found
+                await waiter.wait(left)
+
+    def count_bytes(self, request: Request, runs: Sequence[str]) -> None:
+        """Count the body of `request`, shared out among the items of several runs."""
+        size = request.state.body_bytes
+        for run, items in Counter(runs).items():
+            self._traffic[run] += size * items // len(runs)
+
+    def uncounted_bytes(self, run: str) -> int:
+        """What is counted here and not yet in the database."""
+        return self._traffic[run]
+
+    async def flush_traffic(self) -> None:
+        """Add what was counted to the database: a figure for people, so a crash may lose its last second."""
+        counted, self._traffic = self._traffic, Counter()
+        try:
+            await self.database.transaction(lambda connection: store.runs.add_traffic(connection, counted))
+        except (SQLAlchemyError, TandemError) as error:
+            self._traffic.update(counted)
+            log.warning("traffic is not counted yet", error=repr(error))
+
+    async def keep_traffic(self) -> None:
+        """Flush for ever."""
+        while True:
+            await asyncio.sleep(FLUSH_S)
+            if self._traffic:
+                await self.flush_traffic()
+
+
+def _service(request: Request) -> Service:
+    return request.app.state.service
+
+
+Here = Annotated[Service, Depends(_service)]
+"""A route's parameter."""

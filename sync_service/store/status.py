@@ -1,0 +1,69 @@
+"""Where a run stands, in counts."""
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+_COUNTS = {
+    noun: text(f"SELECT state, count(*) AS count FROM {noun} WHERE run = :run GROUP BY state")  # noqa: S608
+    for noun in ("groups", "rollouts", "trajectories")
+}
+
+
+async def counts(connection: AsyncConnection, run: str, noun: str) -> dict[str, int]:
+    """How many `groups`, `rollouts` or `trajectories` of the run are in each state."""
+    return {row.state: row.count for row in await connection.execute(_COUNTS[noun], {"run": run})}
+
+
+_STREAMS = text("""
+SELECT s.role, s.epoch, s.acked_step, s.live_step, s.worker,
+    coalesce(s.expires_at > now(), false) AS live,
+    count(d.id) FILTER (WHERE d.state IN ('ready', 'leased')) AS ready,
+    count(d.id) FILTER (WHERE d.state = 'waiting') AS waiting,
+    count(d.id) FILTER (WHERE d.state = 'dead') AS dead,
+    min(d.step) FILTER (WHERE d.state <> 'acked') AS next_step,
+    max(d.step) FILTER (WHERE d.state = 'leased') AS leased_step
+FROM streams s LEFT JOIN deliveries d ON d.run = s.run AND d.role = s.role AND d.state <> 'acked'
+WHERE s.run = :run GROUP BY s.run, s.role ORDER BY s.role DESC
+""")
+
+
+async def streams(connection: AsyncConnection, run: str) -> list[Row]:
+    """Each role's stream with its unacked deliveries, by state."""
+    return list(await connection.execute(_STREAMS, {"run": run}))
+
+
+_OPENING = text("""
+SELECT b.step, b.opened, b.closed, b.sealed, b.cut_at IS NOT NULL AS cut FROM batches b
+WHERE b.run = :run AND (b.cut_at IS NULL OR b.sealed < b.opened) ORDER BY b.step
+""")
+
+
+async def unfinished_batches(connection: AsyncConnection, run: str) -> list[Row]:
+    """Batches that are not cut, or not sealed: step, opened, closed, sealed, cut."""
+    return list(await connection.execute(_OPENING, {"run": run}))
+
+
+_LAST_STEP = text("SELECT coalesce(max(step), 0) FROM batches WHERE run = :run AND opened = :per_step")
+
+
+async def last_full_step(connection: AsyncConnection, run: str, per_step: int) -> int:
+    """The highest step of which every group is opened."""
+    return (await connection.execute(_LAST_STEP, {"run": run, "per_step": per_step})).scalar_one()
+
+
+_DEAD = text("""
+SELECT role, step, attempts, error FROM deliveries WHERE run = :run AND state = 'dead' ORDER BY step, role
+""")
+
+
+async def dead(connection: AsyncConnection, run: str) -> list[Row]:
+    """Deliveries that need an operator."""
+    return list(await connection.execute(_DEAD, {"run": run}))
+
+
+_TRAFFIC = text("SELECT bytes_received FROM traffic WHERE run = :run")
+
+
+async def bytes_received(connection: AsyncConnection, run: str) -> int:
+    """Bytes of bodies that groups, rollouts and trajectories came in."""
+    return (await connection.execute(_TRAFFIC, {"run": run})).scalar_one_or_none() or 0

@@ -1,0 +1,38 @@
+"""Workers: what each last said of itself."""
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from shared.schemas.stream import Heartbeat
+from shared.schemas.views import WorkerRow
+from sync_service.store.views import view
+
+_BEAT = text("""
+INSERT INTO workers (run, worker, role, url, device, version_epoch, version_step, version_updates, doing, draining,
+    seen_at)
+VALUES (:run, :worker, :role, :url, :device, :version_epoch, :version_step, :version_updates, :doing, :draining, now())
+ON CONFLICT (run, worker) DO UPDATE SET
+    role = excluded.role, url = excluded.url, device = excluded.device, version_epoch = excluded.version_epoch,
+    version_step = excluded.version_step, version_updates = excluded.version_updates, doing = excluded.doing,
+    draining = excluded.draining, seen_at = excluded.seen_at
+""")
+
+
+async def beat(connection: AsyncConnection, run: str, worker: str, body: Heartbeat) -> None:
+    """Record a heartbeat."""
+    fields = body.model_dump(exclude={"version"})
+    version = body.version.model_dump() if body.version else {"epoch": None, "step": None, "updates": None}
+    fields |= {f"version_{name}": value for name, value in version.items()}
+    await connection.execute(_BEAT, {"run": run, "worker": worker, **fields})
+
+
+_PAGE = text("""
+SELECT worker, role, url, device, version_epoch, version_step, version_updates, doing, draining, seen_at
+FROM workers WHERE run = :run AND worker > :after ORDER BY worker LIMIT :limit
+""")
+
+
+async def page(connection: AsyncConnection, run: str, after: str, limit: int) -> list[WorkerRow]:
+    """The run's workers by name, above `after`."""
+    rows = await connection.execute(_PAGE, {"run": run, "after": after, "limit": limit})
+    return [view(WorkerRow, row) for row in rows]
