@@ -18,6 +18,6 @@ def smallest_d_max(calls: Sequence[int], coverage: float = 0.99, max_calls: int 
         raise InvalidInput(f"a pilot needs at least {PILOT_ROLLOUTS} rollouts, not {len(calls)}")
     if not 0 < coverage <= 1:
         raise InvalidInput(f"coverage is in (0, 1], not {coverage}")
-    covered = math.ceil(coverage * len(calls) - 1e-9)  # 0.99 * 700 is not to become 694 by rounding
+    covered = math.ceil(coverage * len(calls) - 1e-9)  # 0.07 * 600 is 42.00000000000001
     d_max = max(1, sorted(calls)[covered - 1])
     return d_max if max_calls is None else min(d_max, max_calls)

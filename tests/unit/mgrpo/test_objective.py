@@ -172,6 +172,11 @@ def test_the_clip_acts_where_it_should(rho, advantage, value):
     assert sums["ratio_sum"] == pytest.approx(rho)
 
 
+def test_the_clip_never_acts_on_an_advantage_of_0():
+    for rho in (0.1, 9.0):
+        assert one_token(math.log(rho), 0.0)[2]["clipped_tokens"] == 0
+
+
 def test_recomputed_has_a_ratio_of_1_and_a_capped_weight_without_a_gradient():
     for log_gap, weight in ((0.1, math.exp(0.1)), (3.0, 2.0)):
         loss, gradients, sums = one_token(log_gap, 1.0, old="recomputed", tis_cap=2.0)

@@ -17,6 +17,8 @@ def test_it_is_the_smallest_that_covers(calls, coverage):
 def test_exactly_99_percent_is_enough_whatever_the_rounding_of_the_product():
     assert smallest_d_max([2] * 693 + [9] * 7) == 2
     assert smallest_d_max([2] * 692 + [9] * 8) == 9
+    assert 0.07 * 600 > 42
+    assert smallest_d_max([2] * 42 + [9] * 558, coverage=0.07) == 2
 
 
 def test_rollouts_without_a_call_count_and_d_max_is_at_least_1():
