@@ -1,0 +1,89 @@
+"""A real Postgres and Valkey for the whole session, a fresh database for each test, and the real app on it."""
+
+import asyncio
+import secrets
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from asgi_lifespan import LifespanManager
+from fastapi import FastAPI
+
+from shared.client import SyncClient
+from sync_service import migrate
+from sync_service.app import create_app
+from sync_service.config import SyncConfig
+from sync_service.embedded import Services, embedded
+
+TEMPLATE = "migrated"
+
+
+@pytest.fixture(scope="session")
+def services() -> Generator[Services]:
+    """Postgres and Valkey, started once. Not under pytest's own folder, which only its owner may enter."""
+    with tempfile.TemporaryDirectory(prefix="tandem-test-") as folder, asyncio.Runner() as runner:
+        Path(folder).chmod(0o755)
+        running = embedded(Path(folder))
+        started = runner.run(running.__aenter__())
+        try:
+            yield started
+        finally:
+            runner.run(running.__aexit__(None, None, None))
+
+
+@pytest.fixture(scope="session")
+def postgres_url(services: Services) -> str:
+    """The server's own database, with a migrated template beside it."""
+    _administer(services.database_url, f"CREATE DATABASE {TEMPLATE}")
+    migrate.upgrade(_named(services.database_url, TEMPLATE))
+    return services.database_url
+
+
+@pytest.fixture(scope="session")
+def redis_url(services: Services) -> str:
+    """The Valkey of this session; the tests of different runs do not disturb one another."""
+    if services.redis_url is None:
+        pytest.skip("there is no Valkey or Redis binary")
+    return services.redis_url
+
+
+@pytest.fixture
+def database(postgres_url: str) -> Generator[str]:
+    """The URL of a fresh, migrated database, dropped after the test."""
+    name = f"test_{secrets.token_hex(8)}"
+    _administer(postgres_url, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    yield _named(postgres_url, name)
+    _administer(postgres_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def sync_config(database: str, redis_url: str, tmp_path: Path) -> SyncConfig:
+    """Tests override this to run without Redis. No reaper disturbs a test: those that need one call its sweep."""
+    return SyncConfig(database_url=database, redis_url=redis_url, reaper_s=3600, poll_s=0.05, disk_folder=tmp_path)
+
+
+@pytest.fixture
+async def sync_app(sync_config: SyncConfig) -> AsyncGenerator[FastAPI]:
+    """The real sync service, its lifespan run."""
+    app = create_app(sync_config)
+    async with LifespanManager(app):
+        yield app
+
+
+@pytest.fixture
+async def sync_client(sync_app: FastAPI) -> AsyncGenerator[SyncClient]:
+    """The real client, on the app in this process."""
+    async with SyncClient("http://sync", transport=httpx.ASGITransport(app=sync_app), retry_for_s=5) as client:
+        yield client
+
+
+def _administer(url: str, statement: str) -> None:
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+def _named(url: str, database: str) -> str:
+    return f"{url.rsplit('/', 1)[0]}/{database}"
