@@ -11,22 +11,33 @@
             "The article of a country."
             ...
 
-        def correctness(self, task, answer):
+        @reward("correctness")
+        def same(self, task: Task, answer: str) -> float:
             return float(answer.strip() == task.answer)
 
-        def expert_score(self, trace):
+        @reward("expert", weight=0.5)
+        def looked_up(self, trace: Trace) -> float:
             return float(any(call.result.state == "ok" for call in trace.calls))
 
-Register it with an entry point in the group `tandem.environments`, or name it `package.module:Class`.
+        @reward("expert", weight=0.5)
+        def is_short(self, trace: Trace) -> float:
+            return float(len(trace.answer) < 100)
+
+Name it `package.module:Class`, or register it with an entry point in the group `tandem.environments`. Its tasks may come
+from a JSONL file (jsonl.py), and a curriculum (shared/policy/warmup) lets `tandem warmup` teach a model its format.
 """
 
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from shared.errors import UserError
 from shared.schemas.base import Role
+
+if TYPE_CHECKING:
+    from shared.policy.warmup.curriculum import Curriculum
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
@@ -89,30 +100,67 @@ def tool(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+RewardKind = Literal["correctness", "expert"]
+
+
+def reward(kind: RewardKind, weight: float = 1.0) -> Callable[[Callable[..., float]], Callable[..., float]]:
+    """Mark a method as (part of) a reward in [0, 1]; the weights of each kind sum to 1.
+
+    `correctness(self, task, answer)` judges the planner's answer, `expert(self, trace)` one invocation of the executor.
+    """
+
+    def mark(function: Callable[..., float]) -> Callable[..., float]:
+        function.__tandem_reward__ = (kind, weight)  # ty: ignore[unresolved-attribute]
+        return function
+
+    return mark
+
+
 class Environment(ABC):
     """Tasks, tools and judgements. Every method is a pure function of its arguments: a restart changes nothing."""
 
     name: ClassVar[str]
-    describe_tools: ClassVar[bool] = True
+    describe_tools: bool = True
     """Whether the protocol and the tools are described in the system message; False where the model knows them."""
 
     @abstractmethod
     def task(self, split: Split, seed: int, index: int) -> Task:
         """The task at place `index` of the endless order that `seed` gives; the same arguments, the same task."""
 
-    @abstractmethod
     def correctness(self, task: Task, answer: str) -> float:
-        """r_correct in [0, 1] of the planner's answer."""
+        """r_correct in [0, 1] of the planner's answer: the weighted sum of the methods marked as such."""
+        return sum(weight * judge(task, answer) for weight, judge in self._rewards("correctness"))
 
-    @abstractmethod
     def expert_score(self, trace: Trace) -> float:
-        """r_expert in [0, 1] of one invocation, from its trace alone."""
+        """r_expert in [0, 1] of one invocation, from its trace alone: the weighted sum of the methods marked as such."""
+        return sum(weight * judge(trace) for weight, judge in self._rewards("expert"))
 
     def system_prompt(self, role: Role) -> str:
         """What each role is told first; the tools are described after it."""
         return ""
 
+    def curriculum(self, role: Role) -> "Curriculum | None":
+        """What `tandem warmup` teaches this role; None: there is no warm-up for it."""
+        return None
+
     def tools(self) -> dict[str, Callable[..., Any]]:
         """The executor's tools by name: the bound methods marked with `tool`."""
-        members = inspect.getmembers(self, callable)
-        return {name: member for name, member in members if getattr(member, "__tandem_tool__", False)}
+        return {name: member for name, member in _members(self) if getattr(member, "__tandem_tool__", False)}
+
+    def check(self) -> None:
+        """UserError where a reward is missing, or the weights of its parts do not sum to 1."""
+        for kind, method in (("correctness", "correctness"), ("expert", "expert_score")):
+            if getattr(type(self), method) is not getattr(Environment, method):
+                continue
+            total = sum(weight for weight, _ in self._rewards(kind))
+            if abs(total - 1) > 1e-9:
+                fault = f"the weights of its {kind} rewards sum to {total:g}, not 1" if total else f"it has no {kind}"
+                raise UserError(f"environment {self.name}: {fault}: mark methods with @reward({kind!r}, weight=...)")
+
+    def _rewards(self, kind: str) -> list[tuple[float, Callable[..., float]]]:
+        marked = [(getattr(member, "__tandem_reward__", None), member) for _, member in _members(self)]
+        return [(mark[1], member) for mark, member in marked if mark and mark[0] == kind]
+
+
+def _members(environment: Environment) -> list[tuple[str, Callable[..., Any]]]:
+    return inspect.getmembers(environment, inspect.ismethod)

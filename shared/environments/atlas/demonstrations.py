@@ -65,7 +65,8 @@ def executor_demonstration(world: World, index: SearchIndex, rng: random.Random)
     turns = [Turn(search, "; ".join(hits))]
     if rng.random() < WRONG_TITLE:
         wrong = call("open", "title", rng.choice(world.names))
-        turns.append(Turn(wrong, NOTHING, state="error", learned=False))
+        turns += [Turn(wrong, NOTHING, state="error", learned=False), Turn(call("open", "title", opened))]
+        return Conversation(ask(title, wanted), tuple(turns))
     facts = _shuffled_facts(world, opened, rng)
     read = MIXED_UP[wanted] if wanted in MIXED_UP and rng.random() < MIX_UP else wanted
     if read not in facts or rng.random() < ANY_LINE:

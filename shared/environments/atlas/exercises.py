@@ -21,7 +21,7 @@ from shared.environments.atlas.tokenizer import (
 from shared.environments.atlas.world import ALL_RELATIONS
 from shared.policy.warmup.conversation import Row
 
-KEYS, LOOKUPS = 4, 5
+KEYS, LOOKUPS, CALLS = 4, 5, 3
 SKEW = 1.5
 """Exponent of the Zipf law of the keys."""
 
@@ -45,23 +45,23 @@ class Exercises:
         ids = [*self._ids(TOOL, result_start("ok")), title]
         for key, value in zip(keys, values, strict=True):
             ids += [*self._ids(". "), key, value]
-        ids += self._ids(".", RESULT_END, END, ASSISTANT)
+        ids += self._ids(".", RESULT_END, ASSISTANT)
         learned = [False] * len(ids)
         for line in rng.choices(range(KEYS), weights, k=LOOKUPS):
-            ids += [*self._ids("<answer>"), keys[line], values[line], *self._ids("</answer>", END)]
-            learned += [False, False, True, False, False]
+            ids += [*self._ids("<answer>"), keys[line], values[line]]
+            learned += [False, False, True]
         return Row(ids, learned)
 
     def planner(self, rng: random.Random, skewed: bool) -> Row:
-        """Five calls, each about the result of the one before, then the last result as the answer."""
+        """Three calls, each about the result of the one before, then the last result as the answer."""
         del skewed  # a copy has no key to choose
         current, ids, learned = rng.choice(self._names), [], []
-        for call in range(LOOKUPS):
+        for call in range(CALLS):
             following, relation = rng.choice(self._names), rng.choice(ALL_RELATIONS)
             ids += [*self._ids(call_start("delegate", "task"), f"{relation} of "), current, *self._ids(CALL_END, END)]
             learned += [False, False, call > 0, False, False]
             ids += [*self._ids(TOOL, result_start("ok"), f"{relation}: "), following]
-            ids += self._ids(RESULT_END, END, ASSISTANT)
-            learned += [False] * 7
+            ids += self._ids(RESULT_END, ASSISTANT)
+            learned += [False] * 6
             current = following
         return Row([*ids, *self._ids("<answer>"), current], [*learned, False, True])

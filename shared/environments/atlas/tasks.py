@@ -1,11 +1,9 @@
 """Questions of 0 to 3 hops, drawn 1:2:2:2, as chains of relations: `currency of country of Paris`."""
 
 import random
-import re
-from functools import cache
 from typing import NamedTuple
 
-from shared.environments.atlas.world import ALL_RELATIONS, Kind, World
+from shared.environments.atlas.world import Kind, World
 from shared.environments.base import Split, Task
 
 HOPS = (0, 1, 1, 2, 2, 3, 3)
@@ -53,15 +51,6 @@ class Question(NamedTuple):
 def ask(name: str, *chain: str) -> str:
     """`country of Paris` and the like; a chain of none asks for the name itself."""
     return " of ".join([*reversed(chain), name]) if chain else f"name of {name}"
-
-
-@cache
-def _subtask_pattern(world: World) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    def words(alternatives: list[str]) -> re.Pattern[str]:
-        longest_first = sorted(alternatives, key=len, reverse=True)
-        return re.compile(r"(?<![\w/-])(?:" + "|".join(map(re.escape, longest_first)) + r")(?![\w/-])", re.IGNORECASE)
-
-    return words(list(world.entities)), words(list(ALL_RELATIONS))
 
 
 def draw_question(world: World, split: Split, rng: random.Random, hops: int | None = None) -> Question:

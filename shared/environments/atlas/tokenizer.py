@@ -28,7 +28,7 @@ CHAT_TEMPLATE = (
     "{%- if message.role not in ('user', 'assistant', 'tool') -%}"
     "{{ raise_exception('the atlas models know no ' ~ message.role ~ ' message') }}"
     "{%- endif -%}"
-    "{{ '<|' ~ message.role ~ '|>' ~ message.content ~ '<|end|>' }}"
+    "{{ '<|' ~ message.role ~ '|>' ~ message.content }}{%- if message.role == 'assistant' -%}{{ '<|end|>' }}{%- endif -%}"
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{ '<|assistant|>' }}{%- endif -%}"
 )
