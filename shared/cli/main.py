@@ -1,7 +1,8 @@
 """The `tandem` command. It imports no server: it starts processes, and servers add commands by entry point."""
 
 import sys
-from importlib.metadata import entry_points
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
@@ -20,11 +21,15 @@ PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_
 def _add_server_commands() -> None:
     """Each entry point of the group `tandem.commands` is a `main(argv)`; it is imported only when it is called."""
     for entry in entry_points(group="tandem.commands"):
+        help = f"Run the {entry.name.replace('-', ' ')}."
+        app.command(entry.name, help=help, context_settings=PASS_THROUGH)(_runner(entry))
 
-        def run(context: typer.Context, entry=entry) -> None:
-            sys.exit(entry.load()(context.args))
 
-        app.command(entry.name, help=f"Run the {entry.name.replace('-', ' ')}.", context_settings=PASS_THROUGH)(run)
+def _runner(entry: EntryPoint) -> Callable[[typer.Context], None]:
+    def run(context: typer.Context) -> None:
+        sys.exit(entry.load()(context.args))
+
+    return run
 
 
 def main() -> None:
