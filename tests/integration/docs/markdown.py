@@ -33,11 +33,11 @@ def tokens(page: Path) -> list[Token]:
 
 
 def blocks(page: Path, language: str | None = None) -> list[Block]:
-    """The page's code blocks, indented ones too (their language is empty)."""
+    """The page's code blocks; the language of one that is only indented is `indented`."""
     found = []
     for token in tokens(page):
         if token.type in ("fence", "code_block"):
-            named, _, note = token.info.partition(" ")
+            named, _, note = ("indented" if token.type == "code_block" else token.info).partition(" ")
             found.append(Block(page, (token.map or [0])[0] + 1, named, note.strip(), token.content))
     return [block for block in found if language in (None, block.language)]
 
