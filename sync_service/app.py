@@ -28,6 +28,7 @@ from sync_service.doorbell import Doorbell
 from sync_service.health import checks
 from sync_service.routes import all_routes
 from sync_service.service import Service
+from sync_service.tasks import end
 
 
 def create_app(config: SyncConfig) -> FastAPI:
@@ -45,9 +46,7 @@ def create_app(config: SyncConfig) -> FastAPI:
             try:
                 yield
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await end(tasks)
                 await service.flush_traffic()
                 await service.database.close()
 

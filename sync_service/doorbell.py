@@ -13,6 +13,8 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from sync_service.tasks import end
+
 log = structlog.get_logger()
 
 CHANNEL = "tandem:changed"
@@ -43,9 +45,7 @@ class Doorbell:
 
     async def __aexit__(self, *_: object) -> None:
         self.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         if self._redis is not None:
             await self._redis.aclose()
 

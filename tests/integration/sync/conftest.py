@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
-from tests.integration.sync.builder import Builder
 
 from shared.client import SyncClient
 from sync_service.config import SyncConfig
+from tests.integration.sync.builder import Builder
 
 
 @pytest.fixture(params=["redis", "polling"])

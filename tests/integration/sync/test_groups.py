@@ -1,0 +1,134 @@
+"""Groups: opened once, closed once, complete or discarded."""
+
+import pytest
+
+from shared.errors import BodyConflict, Conflict, InvalidInput, InvalidTransition, NotFound
+from shared.ids import new_id
+from shared.schemas.rollout import GroupOpen
+from shared.schemas.views import TrajectoryRecord
+from sync_service import reaper
+from tests.integration.sync.builder import Builder
+
+
+async def test_opening_again_is_answered_as_before_even_when_the_run_opens_nothing_more(build: Builder) -> None:
+    await build.declare()
+    group, body = new_id(), GroupOpen(run=build.run, step=1, index=0, task_id="t")
+    first = await build.client.open_group(group, body)
+    await build.client.drain(build.run)
+    assert await build.client.open_group(group, body) == first
+    with pytest.raises(BodyConflict):
+        await build.client.open_group(group, body.model_copy(update={"task_id": "u"}))
+
+
+async def test_a_place_is_taken_once(build: Builder) -> None:
+    await build.declare()
+    await build.open(1, 0)
+    with pytest.raises(Conflict, match="step 1, index 0"):
+        await build.open(1, 0)
+
+
+async def test_places_outside_the_run_are_refused_by_name(build: Builder) -> None:
+    await build.declare()
+    with pytest.raises(InvalidInput, match="step"):
+        await build.open(4, 0)
+    with pytest.raises(InvalidInput, match="index"):
+        await build.open(1, 2)
+    with pytest.raises(NotFound):
+        await build.client.open_group(new_id(), GroupOpen(run="none", step=1, index=0, task_id="t"))
+
+
+async def test_the_first_group_starts_the_run(build: Builder) -> None:
+    await build.declare()
+    assert (await build.client.run(build.run)).state == "declared"
+    await build.open(1, 0)
+    assert (await build.client.run(build.run)).state == "running"
+
+
+async def test_a_group_is_complete_when_every_slot_is_final(build: Builder) -> None:
+    await build.declare(rollouts_per_group=3)
+    group = await build.open()
+    await build.report(build.rollout(group, 0), build.aborted(group, 1))
+    view = await build.group(group)
+    assert (view.state, view.final_slots) == ("open", (0, 1))
+    await build.report(build.rollout(group, 2))
+    view = await build.group(group)
+    assert (view.state, view.scoring, view.final_slots) == ("complete", "pending", (0, 1, 2))
+
+
+async def test_a_group_with_too_few_reported_rollouts_is_discarded_and_sealed(build: Builder) -> None:
+    await build.declare(rollouts_per_group=3)
+    group = await build.open()
+    reported = build.rollout(group, 0)
+    await build.send(build.scores(reported))
+    await build.report(reported, build.aborted(group, 1), build.aborted(group, 2))
+    view = await build.group(group)
+    assert (view.state, view.scoring, view.reason) == ("discarded", "sealed", "too-few-rollouts")
+    (trajectory,) = reported.body.executor_trajectories
+    record = await build.get(f"/v1/trajectories/{trajectory}", TrajectoryRecord)
+    assert (record.state, record.reason) == ("dropped", "discarded")
+
+
+@pytest.mark.parametrize(("reported", "state"), [(2, "complete"), (1, "discarded"), (0, "discarded")])
+async def test_the_deadline_shrinks_a_group_to_the_floor_or_discards_it(
+    build: Builder, reported: int, state: str
+) -> None:
+    await build.declare(rollouts_per_group=4)
+    group = await build.open()
+    if reported:
+        await build.report(*[build.rollout(group, slot) for slot in range(reported)])
+    await reaper.sweep(build.app.state.service.database)
+    assert (await build.group(group)).state == "open"
+    await build.pass_deadline("deadline", group)
+    assert await reaper.sweep(build.app.state.service.database) == {build.run}
+    assert (await build.group(group)).state == state
+
+
+async def test_a_rollout_past_the_deadline_closes_the_group_and_is_late_itself(build: Builder) -> None:
+    await build.declare(rollouts_per_group=3)
+    group = await build.open()
+    await build.report(build.rollout(group, 0), build.rollout(group, 1))
+    await build.pass_deadline("deadline", group)
+    result = await build.report(build.rollout(group, 2))
+    assert result.items[0].accepted is False
+    view = await build.group(group)
+    assert (view.state, view.final_slots) == ("complete", (0, 1))
+
+
+async def test_an_operator_discards_an_open_group_and_no_other(build: Builder) -> None:
+    await build.declare()
+    group = await build.open()
+    for _ in range(2):
+        view = await build.post(f"/v1/groups/{group}:discard")
+        assert (view["state"], view["scoring"], view["reason"]) == ("discarded", "sealed", "by-operator")
+    complete = await build.open(1, 1)
+    await build.report(*[build.rollout(complete, slot, calls=0) for slot in range(2)])
+    with pytest.raises(InvalidTransition, match="complete"):
+        await build.post(f"/v1/groups/{complete}:discard")
+    with pytest.raises(NotFound):
+        await build.post(f"/v1/groups/{new_id()}:discard")
+
+
+async def test_groups_are_listed_by_state_in_the_order_of_their_places(build: Builder) -> None:
+    await build.declare(staleness=2)
+    opened = [await build.open(step, index) for step in (1, 2, 3) for index in (0, 1)]
+    await build.post(f"/v1/groups/{opened[2]}:discard")
+    assert [view.group for view in await build.client.groups(build.run)] == opened[:2] + opened[3:]
+    assert [view.group for view in await build.client.groups(build.run, state="discarded")] == [opened[2]]
+
+
+async def test_long_lists_come_in_pages(build: Builder) -> None:
+    await build.declare(groups_per_step=5, staleness=2)
+    opened = [await build.open(step, index) for step in (1, 2, 3) for index in range(5)]
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = (await build.client._send("GET", f"/v1/runs/{build.run}/groups?limit=4&cursor={cursor}", None)).json()
+        seen += [view["group"] for view in page["items"]]
+        cursor = page["next"]
+    assert seen == opened
+
+
+@pytest.mark.parametrize("cursor", ["x", "W10", "WzEsIDJd0", "WyJhIiwgImIiXQ", "%00"])
+async def test_a_cursor_that_is_not_ours_is_refused(build: Builder, cursor: str) -> None:
+    await build.declare()
+    with pytest.raises(InvalidInput, match="cursor"):
+        await build.client._send("GET", f"/v1/runs/{build.run}/groups?cursor={cursor}", None)
