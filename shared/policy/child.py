@@ -37,8 +37,8 @@ class Child:
         self._reader = asyncio.create_task(self._read(), name=f"{kind}-replies")
 
     @classmethod
-    async def start(cls, kind: str, settings: dict[str, Any], log: Path, threads: int) -> "Child":
-        """Start it and wait until it is ready; its own UserError (a missing model) is raised here."""
+    async def spawn(cls, kind: str, settings: dict[str, Any], log: Path, threads: int) -> "Child":
+        """Start the process; it answers nothing before `ready` has returned. `close` it, whatever happens next."""
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
@@ -49,16 +49,15 @@ class Child:
                 env=os.environ | {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"},
             )
         child = cls(kind, process, log)
-        try:
-            child._send({"settings": settings | {"threads": threads}})
-            child.info = await asyncio.wait_for(child._ready, START_S)
-        except TimeoutError:
-            await child.close()
-            raise DeadlineExceeded(f"the {kind} was not ready within {START_S:.0f} s; see {log}") from None
-        except BaseException:
-            await child.close()
-            raise
+        child._send({"settings": settings | {"threads": threads}})
         return child
+
+    async def ready(self) -> None:
+        """Wait until its model is loaded; raises its own UserError (a missing model), or Unavailable if it ended."""
+        try:
+            self.info = await asyncio.wait_for(asyncio.shield(self._ready), START_S)
+        except TimeoutError:
+            raise DeadlineExceeded(f"the {self.kind} was not ready within {START_S:.0f} s; see {self.log}") from None
 
     async def call(self, method: str, arguments: dict[str, Any] | None = None, timeout_s: float = CALL_S) -> Any:
         """Ask it; raises the error that it answers with, or Unavailable where it dies first."""
@@ -84,12 +83,14 @@ class Child:
         return await asyncio.shield(self._death)
 
     async def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Let it end by itself, within the bound; then kill it."""
+        """Let it end by itself, within the bound; then kill it. 0 kills it at once."""
         self._closing = True
+        if not timeout_s:
+            self._kill()
         if self._process.stdin:
             self._process.stdin.close()
         try:
-            await asyncio.wait_for(self._process.wait(), timeout_s)
+            await asyncio.wait_for(self._process.wait(), timeout_s or CLOSE_S)
         except TimeoutError:
             self._kill()
             await self._process.wait()

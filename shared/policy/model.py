@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from shared.errors import UserError
+from shared.policy.folder import check_model_folder
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -19,10 +20,7 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype = torch.fl
 
     UserError names the folder that is missing, is no model, or lacks some of the model's weights.
     """
-    if not folder.is_dir():
-        raise UserError(f"there is no model folder {folder}")
-    if not any(folder.glob("*.safetensors")):
-        raise UserError(f"{folder} holds no safetensors weights; other formats are not read")
+    check_model_folder(folder)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,

@@ -15,6 +15,7 @@ from shared.errors import Conflict, Unavailable, UserError
 from shared.policy.checkpoints import Checkpoint, CheckpointStore
 from shared.policy.child import Child
 from shared.policy.config import PolicyConfig
+from shared.policy.folder import check_model_folder
 from shared.policy.sampler import TransformersSampler
 from shared.policy.store import TrajectoryStore
 from shared.policy.types import StepAbandoned, TrainRow
@@ -67,6 +68,7 @@ class Policy:
         the processes' logs go, if not to `folder`/logs. UserError: a model that cannot be loaded, checkpoints that a
         fresh run would overwrite.
         """
+        check_model_folder(config.model)
         checkpoints = CheckpointStore(folder / "checkpoints", config.model, run, role, config.checkpoints.keep_last)
         latest = checkpoints.latest()
         if latest and not resume:
@@ -202,25 +204,19 @@ async def _processes(
     threads = config.threads or max(1, _cores() // (2 if train else 1))
     settings = config.model_dump(mode="json", include={"model", "device", "dtype", "temperature", "trainer"})
     settings |= {"store": str(store.path), "total_steps": total_steps}
-    sampler = asyncio.create_task(TransformersSampler.start(config, logs / "sampler.log", threads))
-    trainer = asyncio.create_task(Child.start("trainer", settings, logs / "trainer.log", threads)) if train else None
+    sampler = await TransformersSampler.spawn(config, logs / "sampler.log", threads)
+    children = [sampler.child]
     try:
-        await asyncio.gather(*(task for task in (sampler, trainer) if task))
+        if train:
+            children.append(await Child.spawn("trainer", settings, logs / "trainer.log", threads))
+        await asyncio.gather(*(child.ready() for child in children))
     except BaseException:
-        await _end(sampler, trainer)
+        await asyncio.gather(*(child.close(0) for child in children))
         raise
-    return sampler.result(), trainer.result() if trainer else None
+    return sampler, children[1] if train else None
 
 
 def _cores() -> int:
     """The cores that this process may use; containers and taskset narrow it, where the platform tells."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-async def _end(sampler: asyncio.Task[TransformersSampler], trainer: asyncio.Task[Child] | None) -> None:
-    for task in filter(None, (sampler, trainer)):
-        task.cancel()
-        await asyncio.wait({task})
-        if not task.cancelled() and not task.exception():
-            await task.result().close()

@@ -20,10 +20,10 @@ class TransformersSampler:
         self.child = child
 
     @classmethod
-    async def start(cls, config: PolicyConfig, log: Path, threads: int) -> "TransformersSampler":
-        """Start the process with the weights of `config.model`; UserError where they cannot be loaded."""
+    async def spawn(cls, config: PolicyConfig, log: Path, threads: int) -> "TransformersSampler":
+        """Start the process on the weights of `config.model`; `child.ready()` waits until they are loaded."""
         settings = config.model_dump(mode="json", include={"model", "device", "dtype", "max_batch", "seed"})
-        return cls(await Child.start("sampler", settings, log, threads))
+        return cls(await Child.spawn("sampler", settings, log, threads))
 
     async def generate(
         self, prompt_ids: Sequence[int], params: SamplingParams, *, checkpoint: Path | None = None

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from tests.unit.policy.conftest import STOP, WORDS, build_model
 from transformers import MistralConfig, MistralForCausalLM
 
 from shared.policy.prefill import buckets
 from shared.policy.sampling import Prompt, draw, sample
+
+from .tiny import STOP, WORDS, build_model
 
 LENGTHS = [3, 60, 17, 17, 1, 42, 88]
 

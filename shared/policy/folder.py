@@ -1,0 +1,15 @@
+"""A first look at a model folder, without torch: a wrong path is found before anything slow is started."""
+
+from pathlib import Path
+
+from shared.errors import UserError
+
+
+def check_model_folder(folder: Path) -> None:
+    """UserError names a folder that is missing or holds no safetensors model."""
+    if not folder.is_dir():
+        raise UserError(f"there is no model folder {folder}")
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder} is no Hugging Face model folder: it has no config.json")
+    if not any(folder.glob("*.safetensors")):
+        raise UserError(f"{folder} holds no safetensors weights; other formats are not read")

@@ -1,0 +1,103 @@
+import json
+import shutil
+
+import pytest
+import torch
+
+from shared.errors import UserError
+from shared.policy.model import load_model, resolve_device
+from shared.policy.tokenizer import load_tokenizer
+from shared.policy.weights import file_checksum, load_weights, save_weights
+
+from .tiny import build_model, save_model
+
+CPU = torch.device("cpu")
+
+
+def test_a_folder_gives_its_model_and_tokenizer(model_folder):
+    model = load_model(model_folder, CPU)
+    assert not model.training
+    assert load_tokenizer(model_folder).encode("w5 w6") == [5, 6]
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    for load in (lambda folder: load_model(folder, CPU), load_tokenizer):
+        with pytest.raises(UserError, match="nowhere"):
+            load(tmp_path / "nowhere")
+
+
+def test_a_folder_without_a_tokenizer_is_named(tmp_path):
+    build_model().save_pretrained(tmp_path / "bare")
+    with pytest.raises(UserError, match="bare"):
+        load_tokenizer(tmp_path / "bare")
+
+
+def damage_weights(folder):
+    (folder / "model.safetensors").write_bytes(b"\xff" * 100)
+
+
+def change_architecture(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "no-such-model", "architectures": ["No"]}))
+
+
+def add_a_layer(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
+
+
+def widen(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 65}))
+
+
+def only_pickle(folder):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+@pytest.mark.parametrize("damage", [damage_weights, change_architecture, add_a_layer, widen, only_pickle])
+def test_a_folder_that_is_no_whole_model_is_named(model_folder, damage):
+    damage(model_folder)
+    with pytest.raises(UserError, match=str(model_folder)):
+        load_model(model_folder, CPU)
+
+
+def test_cuda_without_cuda_is_refused_by_name(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert resolve_device("auto") == CPU
+    with pytest.raises(UserError, match="cuda:1"):
+        resolve_device("cuda:1")
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_weights_travel_exactly_and_stay_tied(tmp_path, tied):
+    source, target = build_model(tied=tied, seed=1), build_model(tied=tied, seed=2)
+    checksum = save_weights(source, tmp_path / "w")
+    load_weights(target, tmp_path / "w")
+    assert all(torch.equal(tensor, source.state_dict()[name]) for name, tensor in target.state_dict().items())
+    assert (target.lm_head.weight is target.model.embed_tokens.weight) is tied
+    assert save_weights(target, tmp_path / "again") == checksum == file_checksum(tmp_path / "again/model.safetensors")
+
+
+def test_weights_of_a_sharded_folder_load(tmp_path, model_folder):
+    source = build_model(seed=1)
+    source.save_pretrained(tmp_path / "shards", max_shard_size="50KB")
+    assert not (tmp_path / "shards/model.safetensors").exists()
+    target = load_model(model_folder, CPU)
+    load_weights(target, tmp_path / "shards")
+    assert all(torch.equal(tensor, source.state_dict()[name]) for name, tensor in target.state_dict().items())
+
+
+def test_a_recurrent_model_is_refused(tmp_path):
+    from transformers import MambaConfig, MambaForCausalLM
+
+    MambaForCausalLM(MambaConfig(vocab_size=64, hidden_size=16, num_hidden_layers=1)).save_pretrained(tmp_path / "m")
+    with pytest.raises(UserError, match="recurrent"):
+        load_model(tmp_path / "m", CPU)
+
+
+def test_custom_keys_of_the_config_survive(tmp_path):
+    folder = save_model(tmp_path / "frozen", frozen_embedding_rows=[10, 20])
+    save_weights(load_model(folder, CPU), tmp_path / "saved")
+    shutil.rmtree(folder)
+    assert load_model(tmp_path / "saved", CPU).config.frozen_embedding_rows == [10, 20]

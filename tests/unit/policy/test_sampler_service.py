@@ -1,0 +1,126 @@
+"""The sampler's queue over real pipes: what shares a batch, what waits, what is refused."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Generator
+
+import pytest
+
+from shared.policy.channel import Channel
+from shared.policy.sampler_child import SamplerService
+
+from .tiny import WORDS, save_model
+
+DEADLINE_S = 30
+
+
+@pytest.fixture
+def settings(model_folder):
+    return {"model": str(model_folder), "device": "cpu", "dtype": "float32", "threads": 1, "max_batch": 64, "seed": 1}
+
+
+@contextlib.contextmanager
+def serving(settings, *first: dict) -> Generator[Channel]:
+    """A service whose pipe holds the `first` messages before it runs, so that its batches depend on no timing."""
+    down, up = os.pipe(), os.pipe()
+    ours = Channel(up[0], down[1])
+    ours.send(*first)
+    service = SamplerService(settings)
+
+    def run() -> None:
+        with contextlib.suppress(EOFError):
+            service.run(Channel(down[0], up[1]))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield ours
+    finally:
+        os.close(down[1])
+        thread.join(DEADLINE_S)
+        for descriptor in (down[0], *up):
+            os.close(descriptor)
+        assert not thread.is_alive()
+
+
+def generate(id_, ids=(5, 6, 7), *, new=3, temperature=0.0, checkpoint=None):
+    arguments = {"token_ids": list(ids), "max_new_tokens": new, "temperature": temperature, "stop_ids": []}
+    return {"id": id_, "method": "generate", "arguments": arguments | {"checkpoint": checkpoint}}
+
+
+def replies(channel, count):
+    """The next `count` replies by id."""
+    received = []
+    while len(received) < count:
+        more = channel.receive(DEADLINE_S)
+        assert more, f"{len(received)} of {count} replies within {DEADLINE_S} s"
+        received += more
+    return {message["id"]: message.get("result", message.get("error")) for message in received}
+
+
+def statistics(channel):
+    channel.send({"id": 0, "method": "statistics", "arguments": {}})
+    return replies(channel, 1)[0]
+
+
+@pytest.mark.parametrize(("max_batch", "batches", "largest"), [(64, 1, 10), (4, 3, 4)])
+def test_what_waits_shares_a_batch_up_to_its_bound(settings, max_batch, batches, largest):
+    with serving(settings | {"max_batch": max_batch}, *(generate(i) for i in range(1, 11))) as channel:
+        answered = replies(channel, 10)
+        counts = statistics(channel)
+    assert set(answered) == set(range(1, 11))
+    assert (counts["requests"], counts["batches"], counts["largest_batch"]) == (10, batches, largest)
+    assert counts["tokens"] == 30
+
+
+def test_temperatures_and_checkpoints_do_not_mix(settings, tmp_path):
+    other = str(save_model(tmp_path / "other", seed=1))
+    requests = [generate(1), generate(2, temperature=1.0), generate(3, checkpoint=other), generate(4)]
+    with serving(settings, *requests) as channel:
+        answered = replies(channel, 4)
+        counts = statistics(channel)
+    assert counts["batches"] == 3
+    assert answered[1] == answered[4]
+    assert answered[1]["token_ids"] != answered[3]["token_ids"]
+
+
+def test_a_cancelled_request_leaves_the_queue(settings):
+    with serving(settings, generate(1), generate(2), {"cancel": 1}, {"cancel": 99}) as channel:
+        assert set(replies(channel, 1)) == {2}
+        assert statistics(channel)["requests"] == 1
+
+
+def test_new_weights_come_between_batches_with_their_version(settings, tmp_path):
+    other = save_model(tmp_path / "other", seed=1)
+    version = {"epoch": 2, "step": 5, "updates": 4}
+    load = {"id": 2, "method": "load", "arguments": {"folder": str(other), "version": version}}
+    with serving(settings, generate(1)) as channel:
+        old = replies(channel, 1)[1]
+        channel.send(load, generate(3), generate(4, checkpoint=str(other)))
+        new = replies(channel, 3)
+    assert old["version"] == {"epoch": 0, "step": 0, "updates": 0}
+    assert new[3]["version"] == version
+    assert new[3]["token_ids"] == new[4]["token_ids"] != old["token_ids"]
+    assert len(new[2]["checksum"]) == 64
+
+
+@pytest.mark.parametrize(
+    "bad", [{"ids": []}, {"ids": [WORDS]}, {"ids": [-1]}, {"ids": [5] * 126, "new": 3}, {"new": 0}, {"new": -1}]
+)
+def test_a_request_that_cannot_run_fails_alone(settings, bad):
+    with serving(settings, generate(1), generate(2, **bad), generate(3)) as channel:
+        answered = replies(channel, 3)
+    assert answered[2]["type"] == "urn:tandem:invalid-input"
+    assert len(answered[1]["token_ids"]) == len(answered[3]["token_ids"]) == 3
+
+
+def test_two_evaluation_checkpoints_are_held_and_more_still_work(settings, tmp_path):
+    folders = [str(save_model(tmp_path / f"m{seed}", seed=seed)) for seed in (1, 2, 3)]
+    requests = [generate(i, checkpoint=folder) for i, folder in enumerate([*folders, folders[0]], start=1)]
+    with serving(settings, *requests, generate(5, checkpoint=str(tmp_path / "absent"))) as channel:
+        answered = replies(channel, 5)
+    assert answered[1]["token_ids"] == answered[4]["token_ids"]
+    assert len({tuple(answered[i]["token_ids"]) for i in (1, 2, 3)}) == 3
+    assert answered[5]["type"] == "urn:tandem:user-error"
+    assert "absent" in answered[5]["detail"]
