@@ -20,7 +20,6 @@ from functools import partial
 import httpx
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import Response
-from shared.environments.registry import load_environment
 
 from executor_server.agent import Agent
 from executor_server.config import ExecutorConfig
@@ -28,25 +27,21 @@ from executor_server.connection import while_connected
 from executor_server.invocations import Invocations
 from executor_server.scoring import Scoring
 from executor_server.train import train
-from shared.agents.chat import ChatFormat
 from shared.agents.toolbox import Toolbox
-from shared.client import SyncClient
 from shared.errors import InvalidInput
 from shared.http.body import json_body, openapi_body
 from shared.http.health import install_health
 from shared.http.problems import install_problems
 from shared.ids import Id
 from shared.policy.policy import Policy
-from shared.policy.tokenizer import load_tokenizer
 from shared.schemas.invocation import InvocationAnswer, InvocationRequest
 from shared.schemas.rollout import TrajectoryItem
 from shared.schemas.run import RunSpec
 from shared.serving.lifespan import rooted
-from shared.serving.member import Member
 from shared.serving.routes import install_common_routes, json, part, ready
+from shared.serving.station import station
 from shared.serving.submitter import Submitter
 from shared.serving.watch import watch
-from shared.stream import Stream
 
 CLIENT_CLOSED_REQUEST = 499
 
@@ -90,47 +85,33 @@ async def invoke(
 
 async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseTransport | None) -> None:
     """The root task: start everything, run every loop, and put everything away again."""
-    environment = load_environment(config.environment, config.environment_options)
-    toolbox = Toolbox(environment.tools())
-    tokenizer = await asyncio.to_thread(load_tokenizer, config.policy.model)
-    chat = ChatFormat(tokenizer, toolbox.schemas() if environment.describe_tools else ())
-    chat.check()
     async with AsyncExitStack() as stack:
-        sync = await stack.enter_async_context(SyncClient(config.sync_url, transport=wire))
-        renewals = await stack.enter_async_context(SyncClient(config.sync_url, transport=wire))
-        policy = await Policy.start(
-            config.policy, config.folder, config.run, "executor", total_steps=1, resume=True, train=config.trains
-        )
-        stack.push_async_callback(policy.close)
-        device = str(policy.info["device"])
-        member = Member(renewals, config.run, config.worker, "executor", config.url, device)
+        here = await stack.enter_async_context(station(config, "executor", lambda e: Toolbox(e.tools()), wire))
         declared: asyncio.Future[RunSpec] = asyncio.get_running_loop().create_future()
-        submitter: Submitter[TrajectoryItem] = Submitter(sync.submit_trajectories, policy.store)
-        scoring = Scoring(environment, policy.store, submitter, declared)
+        submitter: Submitter[TrajectoryItem] = Submitter(here.sync.submit_trajectories, here.policy.store)
+        scoring = Scoring(here.environment, here.policy.store, submitter, declared)
         agent = Agent(
-            environment=environment,
-            sampler=policy.sampler,
-            chat=chat,
-            toolbox=toolbox,
+            environment=here.environment,
+            sampler=here.policy.sampler,
+            chat=here.chat,
+            toolbox=here.toolbox,
             limits=config.limits,
-            store=policy.store,
+            store=here.policy.store,
             scoring=scoring,
             params=config.sampling,
-            checkpoint_path=policy.checkpoint_path,
+            checkpoint_path=here.policy.checkpoint_path,
         )
         invocations = Invocations(agent, config.invocation_deadline_s)
         stack.push_async_callback(invocations.close)
-        app.state.parts = Parts(config, policy, invocations)
+        app.state.parts = Parts(config, here.policy, invocations)
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(watch(policy))
-            loops.create_task(member.heartbeats())
+            loops.create_task(watch(here.policy))
+            loops.create_task(here.member.heartbeats())
             loops.create_task(submitter.run())
             loops.create_task(scoring.run())
-            spec = await member.declared()
+            spec = await here.member.declared()
             declared.set_result(spec)
             await scoring.recover(config.run)
-            if member.trains(spec, config.trains):
-                stream = Stream(sync, renewals, run=config.run, role="executor", worker=config.worker, weights=policy)
-                member.version = lambda: stream.version
+            if here.member.trains(spec, config.trains):
                 every = config.policy.checkpoints.every
-                loops.create_task(train(policy, stream, spec, member, checkpoint_every=every))
+                loops.create_task(train(here.policy, here.stream(), spec, here.member, checkpoint_every=every))

@@ -53,7 +53,7 @@ def executor_batch(delivery: DeliveryView, stored: Mapping[str, Trajectory], spe
             batch.fates[name] = DEAD if baseline.dead else _fate(weight)
             rewards.append(Reward(view.id, group.rows[name][0].id, values[name], weight))
         groups += [list(kept)] if kept else []
-        dead += baseline.dead
+        dead += baseline.dead and bool(kept)
     batch.statistics = {
         **_counts(delivery),
         **reward_statistics(rewards),
@@ -123,6 +123,7 @@ def _counts(delivery: DeliveryView) -> dict[str, float]:
     judged = [row.r_expert for row in scored if row.r_expert is not None]
     counts: dict[str, float] = {
         "groups": len(delivery.groups),
+        "groups_without_rows": sum(not any(r.executor_trajectories for r in v.rollouts) for v in delivery.groups),
         "groups_discarded": sum(view.state == "discarded" for view in delivery.groups),
         "trajectories": len(rows),
         "trajectories_unscored": len(rows) - len(scored),

@@ -20,7 +20,6 @@ from functools import partial
 import httpx
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import Response
-from shared.environments.registry import load_environment
 
 from planner_server.config import PlannerConfig
 from planner_server.evaluations import Evaluations
@@ -29,23 +28,19 @@ from planner_server.reports import Reports
 from planner_server.rollout import DELEGATE, Roller
 from planner_server.rollouts import RolloutLoop
 from planner_server.train import train
-from shared.agents.chat import ChatFormat
-from shared.client import SyncClient
 from shared.http.body import json_body, openapi_body
 from shared.http.health import install_health
 from shared.http.problems import install_problems
 from shared.ids import Id
 from shared.policy.policy import Policy
-from shared.policy.tokenizer import load_tokenizer
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
 from shared.schemas.rollout import RolloutItem
-from shared.serving.lanes import Lanes
 from shared.serving.lifespan import rooted
-from shared.serving.member import Member
 from shared.serving.routes import install_common_routes, json, part, ready
+from shared.serving.station import station
 from shared.serving.submitter import Submitter
 from shared.serving.watch import watch
-from shared.stream import Stream
+from shared.serving.wire import wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,51 +89,49 @@ async def evaluation_view(request: Request, evaluation: Id) -> Response:
 
 async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
     """The root task: start everything, run every loop, and put everything away again."""
-    environment = load_environment(config.environment, config.environment_options)
-    tokenizer = await asyncio.to_thread(load_tokenizer, config.policy.model)
-    chat = ChatFormat(tokenizer, DELEGATE.schemas() if environment.describe_tools else ())
-    chat.check()
     async with AsyncExitStack() as stack:
-        sync = await stack.enter_async_context(SyncClient(config.sync_url, transport=wires.sync))
-        renewals = await stack.enter_async_context(SyncClient(config.sync_url, transport=wires.sync))
-        http = await stack.enter_async_context(
-            httpx.AsyncClient(
-                base_url=config.executor_url, transport=wires.executor or Lanes(), timeout=config.invocation_deadline_s
-            )
+        here = await stack.enter_async_context(station(config, "planner", lambda _: DELEGATE, wires.sync))
+        http = httpx.AsyncClient(
+            base_url=config.executor_url, transport=wires.executor or wire(), timeout=config.invocation_deadline_s
         )
-        executor = ExecutorClient(http, deadline_s=config.invocation_deadline_s, attempts=config.invocation_attempts)
-        policy = await Policy.start(
-            config.policy, config.folder, config.run, "planner", total_steps=1, resume=True, train=config.trains
+        executor = ExecutorClient(
+            await stack.enter_async_context(http),
+            deadline_s=config.invocation_deadline_s,
+            attempts=config.invocation_attempts,
         )
-        stack.push_async_callback(policy.close)
         roller = Roller(
             run=config.run,
-            environment=environment,
-            sampler=policy.sampler,
-            chat=chat,
+            environment=here.environment,
+            sampler=here.policy.sampler,
+            chat=here.chat,
             executor=executor,
             limits=config.limits,
         )
         places, attempts = config.max_concurrent_rollouts, config.attempts_per_slot
-        evaluations = Evaluations(roller, policy.checkpoint_path, config.sampling, places=places, attempts=attempts)
+        evaluations = Evaluations(
+            roller, here.policy.checkpoint_path, config.sampling, places=places, attempts=attempts
+        )
         stack.push_async_callback(evaluations.close)
-        app.state.parts = Parts(policy, evaluations)
-        device = str(policy.info["device"])
-        member = Member(renewals, config.run, config.worker, "planner", config.url, device)
-        submitter: Submitter[RolloutItem] = Submitter(sync.submit_rollouts, policy.store)
+        app.state.parts = Parts(here.policy, evaluations)
+        submitter: Submitter[RolloutItem] = Submitter(here.sync.submit_rollouts, here.policy.store)
+        reports = Reports(config.run, here.policy.store, submitter)
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(watch(policy))
-            loops.create_task(member.heartbeats())
+            loops.create_task(watch(here.policy))
+            loops.create_task(here.member.heartbeats())
             loops.create_task(submitter.run())
-            spec = await member.declared()
-            if member.trains(spec, config.trains):
-                stream = Stream(sync, renewals, run=config.run, role="planner", worker=config.worker, weights=policy)
-                member.version = lambda: stream.version
+            spec = await here.member.declared()
+            if here.member.trains(spec, config.trains):
                 every = config.policy.checkpoints.every
-                loops.create_task(train(policy, stream, spec, member, checkpoint_every=every))
-            reports = Reports(config.run, policy.store, submitter)
+                loops.create_task(train(here.policy, here.stream(), spec, here.member, checkpoint_every=every))
             await reports.recover()
             rollouts = RolloutLoop(
-                member, sync, spec, roller, config.sampling(), reports.report, places=places, attempts=attempts
+                here.member,
+                here.sync,
+                spec,
+                roller,
+                config.sampling(),
+                reports.report,
+                places=places,
+                attempts=attempts,
             )
             loops.create_task(rollouts.run())

@@ -1,7 +1,7 @@
 """The rollout loop: opens the groups of each step, and brings every slot of them to its end.
 
 A group's task is a pure function of the run's seed, its step and its index, and its id is derived from the same: so a
-restarted planner opens the same groups again, is told which of their slots are still owed, and repeats and skips none.
+restarted planner goes on with the groups that are open, opens those that are missing, and repeats and skips none.
 """
 
 import asyncio
@@ -53,10 +53,13 @@ class RolloutLoop:
         self._places = asyncio.Semaphore(places)
         self._attempts = attempts
         self._horizon = Horizon(sync, member.run)
+        self._started: set[str] = set()
 
     async def run(self) -> None:
         """Consumes tasks; waits for the horizon; is unblocked by the roles' confirmed versions; produces rollouts."""
         async with asyncio.TaskGroup() as slots:
+            for view in await self._sync.groups(self._member.run, state="open"):
+                self._start(slots, view)
             for step in range(await self._first_step(), self._spec.steps + 1):
                 self._say(f"waiting until step {step} may be opened")
                 views = await self._open(step)
@@ -93,9 +96,12 @@ class RolloutLoop:
         return self._roller.environment.task("train", self._spec.seed, place)
 
     def _start(self, slots: asyncio.TaskGroup, view: GroupView) -> None:
-        owed = set(range(self._spec.rollouts_per_group)) - set(view.final_slots) if view.state == "open" else set()
-        for slot in sorted(owed):
-            slots.create_task(self._slot(view, slot))
+        """Bring the slots that are still owed to their end; once for each group."""
+        if view.state == "open" and view.group not in self._started:
+            self._started.add(view.group)
+            for slot in range(self._spec.rollouts_per_group):
+                if slot not in view.final_slots:
+                    slots.create_task(self._slot(view, slot))
 
     async def _slot(self, view: GroupView, slot: int) -> None:
         async with self._places:

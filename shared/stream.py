@@ -19,7 +19,7 @@ from typing import Protocol
 import structlog
 
 from shared.client import SyncClient
-from shared.errors import Conflict, LeaseLost, StreamHeld, TandemError, Unavailable
+from shared.errors import Conflict, InvalidTransition, LeaseLost, StreamHeld, TandemError, Unavailable
 from shared.policy.checkpoints import Checkpoint
 from shared.policy.types import StepAbandoned
 from shared.schemas import PolicyVersion, Role
@@ -93,6 +93,8 @@ class Stream:
         while True:
             if epoch is None:
                 epoch = await self._resume()
+                if epoch is None:
+                    return
             request = LeaseRequest(worker=self.worker, epoch=epoch, wait_s=LEASE_WAIT_S)
             try:
                 answer = await self.sync.lease(self.run, self.role, request)
@@ -114,8 +116,11 @@ class Stream:
         await self.sync.publish(self.run, self.role, version.epoch, version.step, body)
         self.version = version
 
-    async def _resume(self) -> int:
-        """Back to the last checkpoint under a new epoch; waits while another worker's lease is live."""
+    async def _resume(self) -> int | None:
+        """Back to the last checkpoint under a new epoch; waits while another worker's lease is live.
+
+        None where the run is over without what this checkpoint lacks: the samplers get its weights, and that is all.
+        """
         checkpoint = self._weights.latest()
         await self._weights.restore(checkpoint)
         checksum = checkpoint.checksum if checkpoint else await self._weights.checksum()
@@ -136,6 +141,10 @@ class Stream:
                 await asyncio.sleep(HELD_POLL_S)
             except LeaseLost:
                 continue
+            except InvalidTransition as over:
+                log.warning("stream-over", role=self.role, detail=over.detail)
+                await self._weights.load_sampler(PolicyVersion(epoch=0, step=step, updates=updates))
+                return None
             else:
                 log.info("stream-resumed", role=self.role, epoch=epoch, step=step)
                 return epoch

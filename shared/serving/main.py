@@ -13,6 +13,7 @@ import structlog
 from fastapi import FastAPI
 
 from shared.config import load, save
+from shared.environments.registry import load_environment
 from shared.errors import TandemError, UserError
 from shared.http.serve import configure_logs, serve
 from shared.serving.config import ServerConfig
@@ -27,6 +28,7 @@ def run_server(name: str, config_class: type[C], create_app: Callable[[C], FastA
     try:
         config = load(config_class, arguments.config, arguments.overrides)
         if arguments.check:
+            load_environment(config.environment, config.environment_options)
             return 0
         configure_logs()
         save(config, config.folder / "config.toml")

@@ -1,0 +1,71 @@
+"""What a role's server is made of before it does anything: environment, chat, clients, policy, membership."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import httpx
+
+from shared.agents.chat import ChatFormat
+from shared.agents.toolbox import Toolbox
+from shared.client import SyncClient
+from shared.environments.base import Environment
+from shared.environments.registry import load_environment
+from shared.policy.policy import Policy
+from shared.policy.tokenizer import load_tokenizer
+from shared.schemas import Role
+from shared.serving.config import ServerConfig
+from shared.serving.member import Member
+from shared.serving.wire import wire
+from shared.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """The parts that both roles have."""
+
+    environment: Environment
+    toolbox: Toolbox
+    chat: ChatFormat
+    sync: SyncClient
+    renewals: SyncClient
+    policy: Policy
+    member: Member
+
+    def stream(self) -> Stream:
+        """The stream of this role, held by this worker."""
+        member = self.member
+        stream = Stream(
+            self.sync, self.renewals, run=member.run, role=member.role, worker=member.worker, weights=self.policy
+        )
+        member.version = lambda: stream.version
+        return stream
+
+
+@asynccontextmanager
+async def station(
+    config: ServerConfig,
+    role: Role,
+    tools: Callable[[Environment], Toolbox],
+    sync_wire: httpx.AsyncBaseTransport | None = None,
+) -> AsyncGenerator[Station]:
+    """Start all of it, and put it away; UserError for a mistake in the configuration, the model or the environment."""
+    environment = load_environment(config.environment, config.environment_options)
+    toolbox = tools(environment)
+    tokenizer = await asyncio.to_thread(load_tokenizer, config.policy.model)
+    chat = ChatFormat(tokenizer, toolbox.schemas() if environment.describe_tools else ())
+    chat.check()
+    async with (
+        SyncClient(config.sync_url, transport=sync_wire or wire()) as sync,
+        SyncClient(config.sync_url, transport=sync_wire or wire()) as renewals,
+    ):
+        policy = await Policy.start(
+            config.policy, config.folder, config.run, role, total_steps=1, resume=True, train=config.trains
+        )
+        try:
+            device = str(policy.info["device"])
+            member = Member(renewals, config.run, config.worker, role, config.url, device)
+            yield Station(environment, toolbox, chat, sync, renewals, policy, member)
+        finally:
+            await policy.close()
