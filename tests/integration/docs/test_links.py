@@ -32,3 +32,13 @@ def test_relative_links_resolve(page: Path):
 def test_files_that_are_named_exist(page: Path):
     named = {span for span in spans(page) if FILE.fullmatch(span)}
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_the_architecture_names_a_file_for_every_concern():
+    """Each module of the four packages is named, or a folder below its package that holds it."""
+    named = {ROOT / span for span in spans(ROOT / "docs" / "architecture.md") if FILE.fullmatch(span)}
+    packages = {ROOT / top for top in TOPS[:4]}
+    modules = [path for package in packages for path in package.rglob("[!_]*.py")]
+    assert modules
+    lost = [path for path in modules if named.isdisjoint({path, *path.parents} - packages)]
+    assert [str(path.relative_to(ROOT)) for path in sorted(lost)] == []

@@ -68,6 +68,12 @@ class Scripted:
         ids = next(self._turns)
         return Completion(ids, [-0.1] * len(ids), PolicyVersion(epoch=1, step=0, updates=0), "stop")
 
+    async def load_weights(self, folder, version) -> None:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        raise NotImplementedError
+
 
 async def test_an_invocation_is_run_and_judged(museum: Environment):
     subtask = "museum of The Kiss"

@@ -2,7 +2,7 @@
 
 import tomllib
 
-from shared.config import parse
+from shared.config import Config, parse
 from shared.policy.config import PolicyConfig
 from tests.integration.docs.markdown import ROOT, blocks
 
@@ -18,8 +18,12 @@ UNSHOWN = {
 def test_the_section_is_accepted_and_whole():
     table = tomllib.loads(BLOCK.text)["policy"]
     policy = parse(PolicyConfig, table)
-    sections = {"policy": policy, "trainer": policy.trainer, "objective": policy.trainer.objective}
-    sections |= {"checkpoints": policy.checkpoints, "store": policy.store}
-    shown = {name: section.model_fields_set for name, section in sections.items()}
+    sections: dict[str, Config] = {
+        "policy": policy,
+        "trainer": policy.trainer,
+        "objective": policy.trainer.objective,
+        "checkpoints": policy.checkpoints,
+        "store": policy.store,
+    }
     for name, section in sections.items():
-        assert shown[name] | UNSHOWN.get(name, set()) == set(type(section).model_fields)
+        assert section.model_fields_set | UNSHOWN.get(name, set()) == set(type(section).model_fields)
