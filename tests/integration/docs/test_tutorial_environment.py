@@ -68,7 +68,7 @@ class Scripted:
         ids = next(self._turns)
         return Completion(ids, [-0.1] * len(ids), PolicyVersion(epoch=1, step=0, updates=0), "stop")
 
-    async def load_weights(self, folder, version) -> None:
+    async def load_weights(self, folder, version) -> str:
         raise NotImplementedError
 
     async def close(self) -> None:
