@@ -25,7 +25,7 @@ class TrainerConfig(Config):
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     """Of matrices only: biases, norms and an embedding with frozen rows do not decay."""
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
-    micro_batch_tokens: Count = 4096
+    micro_batch_tokens: Count = 2048
     """Padded tokens that go through the model at once: it bounds memory, and never changes the gradient."""
     objective: ObjectiveConfig = ObjectiveConfig()
 

@@ -56,7 +56,7 @@ class Policy:
         folder: Path,
         run: str,
         role: Role,
-        total_steps: int,
+        total_steps: int | None,
         resume: bool,
         *,
         train: bool = True,
@@ -64,7 +64,8 @@ class Policy:
     ) -> "Policy":
         """Start the processes; with `resume`, on the latest checkpoint where there is one.
 
-        The sampler holds the initial weights until `load_sampler`. `train` False: no trainer is started. `logs`: where
+        The sampler holds the initial weights until `load_sampler`. `total_steps` None: the run is not declared yet, and
+        `schedule` comes before the first update. `train` False: no trainer is started. `logs`: where
         the processes' logs go, if not to `folder`/logs. UserError: a model that cannot be loaded, checkpoints that a
         fresh run would overwrite.
         """
@@ -119,7 +120,7 @@ class Policy:
         return await self.checkpoints.save(step, self.updates, pending_ack, write)
 
     async def schedule(self, total_steps: int) -> None:
-        """The run has that many steps: for a server that starts before its run is declared."""
+        """The run has that many steps, over which the learning rate falls; known once the run is declared."""
         await self._needs_trainer().call("schedule", {"total_steps": total_steps})
 
     def latest(self) -> Checkpoint | None:
@@ -198,7 +199,7 @@ class Policy:
 
 
 async def _processes(
-    config: PolicyConfig, store: TrajectoryStore, logs: Path, total_steps: int, train: bool
+    config: PolicyConfig, store: TrajectoryStore, logs: Path, total_steps: int | None, train: bool
 ) -> tuple[TransformersSampler, Child | None]:
     """Start both at once: importing torch takes seconds. Where one cannot start, neither stays."""
     threads = config.threads or max(1, _cores() // (2 if train else 1))

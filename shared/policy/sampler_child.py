@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from shared.errors import InvalidInput, TandemError
 from shared.policy.channel import Channel
 from shared.policy.checkpoints import saved_version
+from shared.policy.folder import check_model_folder
 from shared.policy.framing import Message
 from shared.policy.model import DTYPES, load_model, parameter_count, resolve_device, set_threads
 from shared.policy.sampling import Prompt, Turn, sample
@@ -41,7 +42,7 @@ class SamplerService:
         self._max_batch: int = settings["max_batch"]
         self._live = load_model(Path(settings["model"]), self._device, self._dtype)
         self._version = {"epoch": 0, "step": 0, "updates": 0}
-        self._checkpoints: OrderedDict[str, PreTrainedModel] = OrderedDict()
+        self._checkpoints: OrderedDict[tuple[str, int], PreTrainedModel] = OrderedDict()
         self._generator = torch.Generator(self._device)
         self._generator.seed() if settings["seed"] is None else self._generator.manual_seed(settings["seed"])
         self._waiting: dict[int, Waiting] = {}
@@ -122,12 +123,15 @@ class SamplerService:
     def _model(self, checkpoint: str | None) -> tuple[PreTrainedModel, dict[str, int]]:
         if checkpoint is None:
             return self._live, self._version
-        if checkpoint not in self._checkpoints:
+        folder = Path(checkpoint)
+        check_model_folder(folder)
+        key = checkpoint, folder.stat().st_mtime_ns  # a resumed run may save the same step again
+        if key not in self._checkpoints:
             while len(self._checkpoints) >= CHECKPOINTS:
                 self._checkpoints.popitem(last=False)
-            self._checkpoints[checkpoint] = load_model(Path(checkpoint), self._device, self._dtype)
-        self._checkpoints.move_to_end(checkpoint)
-        return self._checkpoints[checkpoint], saved_version(Path(checkpoint)).model_dump()
+            self._checkpoints[key] = load_model(folder, self._device, self._dtype)
+        self._checkpoints.move_to_end(key)
+        return self._checkpoints[key], saved_version(folder).model_dump()
 
     def _load(self, folder: Path, version: dict[str, int]) -> dict[str, Any]:
         load_weights(self._live, folder)

@@ -21,9 +21,10 @@ from shared.policy.schedule import learning_rate
 
 
 class Trainer:
-    """Trains `model` in place. `reference`: the frozen model that the KL is towards, where the objective has one.
+    """Trains `model` in place.
 
-    `autocast`: run the matrix products of a float32 model in bfloat16.
+    `total_steps`: over which the learning rate falls. `reference`: the frozen model that the KL is towards, where the
+    objective has one. `autocast`: run the matrix products of a float32 model in bfloat16.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class Trainer:
         model: PreTrainedModel,
         config: TrainerConfig,
         *,
-        total_steps: int,
+        total_steps: int | None = None,
         temperature: float = 1.0,
         reference: PreTrainedModel | None = None,
         autocast: bool = False,
@@ -83,6 +84,8 @@ class Trainer:
         """Take the optimiser step that `accumulate` prepared for this step. TandemError: its norm is not finite."""
         if self._accumulated != step:
             raise InvalidInput(f"there is no accumulated gradient of step {step} to apply")
+        if self._total_steps is None:
+            raise InvalidInput("the number of steps of this run is not known: schedule it before the first update")
         zero_frozen(self.model)
         norm = clip(self.model, self.config.max_grad_norm)
         if not math.isfinite(norm):
@@ -94,7 +97,7 @@ class Trainer:
         return {"gradient_norm": norm, "learning_rate": lr}
 
     def schedule(self, total_steps: int) -> None:
-        """The run has that many steps: known only once it is declared, before its first step."""
+        """The run has that many steps: a server may start before its run is declared."""
         self._total_steps = total_steps
 
     def discard(self) -> None:

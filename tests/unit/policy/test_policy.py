@@ -19,6 +19,8 @@ from shared.schemas import PolicyVersion
 
 from .tiny import WORDS
 
+pytestmark = pytest.mark.timeout(400)  # each start imports torch twice, on a machine that may be busy
+
 PROMPT = [5, 6, 7, 8]
 GREEDY = SamplingParams(max_new_tokens=8, temperature=0.0)
 SAMPLED = SamplingParams(max_new_tokens=6, temperature=1.0, stop_ids=(1,))

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import threading
 from collections.abc import Generator
 
@@ -103,6 +104,17 @@ def test_new_weights_come_between_batches_with_their_version(settings, tmp_path)
     assert new[3]["version"] == version
     assert new[3]["token_ids"] == new[4]["token_ids"] != old["token_ids"]
     assert len(new[2]["checksum"]) == 64
+
+
+def test_a_checkpoint_that_was_written_again_is_read_again(settings, tmp_path):
+    folder = save_model(tmp_path / "c", seed=1)
+    with serving(settings, generate(1, checkpoint=str(folder))) as channel:
+        first = replies(channel, 1)[1]
+        shutil.rmtree(folder)
+        save_model(folder, seed=2)
+        channel.send(generate(2, checkpoint=str(folder)))
+        second = replies(channel, 1)[2]
+    assert first["token_ids"] != second["token_ids"]
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,15 @@ def test_frozen_embedding_rows_stay_as_they_are():
     assert not torch.equal(after[:10], before[:10])
 
 
+def test_the_schedule_is_that_of_the_declared_run():
+    trainer = Trainer(build_model(), TrainerConfig(lr=1.0, warmup_steps=0, final_lr_fraction=0.0))
+    trainer.accumulate(examples(), 3)
+    with pytest.raises(InvalidInput, match="schedule"):
+        trainer.apply(3)
+    trainer.schedule(5)
+    assert trainer.apply(3)["learning_rate"] == pytest.approx(0.5)
+
+
 def test_the_gradient_is_clipped_and_its_norm_reported():
     model = build_model()
     trainer = Trainer(model, TrainerConfig(max_grad_norm=1e-3), total_steps=10)
