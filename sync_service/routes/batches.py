@@ -5,15 +5,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from fastapi import Request
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from shared.errors import InvalidInput, TandemError
 from shared.http.body import faults, read_bytes
+from shared.ids import Id
 from shared.schemas.rollout import Accepted, BatchResult, ItemResult
 
 B = TypeVar("B", bound=BaseModel)
 I = TypeVar("I", bound=BaseModel)  # noqa: E741 - an item
 MAX_ITEMS = 512
+_ID: TypeAdapter[str] = TypeAdapter(Id)
 
 Parsed = list[I | tuple[str, InvalidInput]]
 
@@ -49,8 +51,9 @@ def _one(part: Any, item: type[I], refused: InvalidInput) -> I | tuple[str, Inva
     try:
         return item.model_validate_json(json.dumps(part))
     except ValidationError as error:
-        id = part.get("id") if isinstance(part, dict) else None
-        if any(fault["loc"][:1] != ("body",) for fault in error.errors()) or not isinstance(id, str):
+        try:
+            id = _ID.validate_python(part.get("id") if isinstance(part, dict) else None)
+        except ValidationError:
             raise refused from None
         return id, InvalidInput(faults(error))
 
