@@ -23,8 +23,8 @@
         def is_short(self, trace: Trace) -> float:
             return float(len(trace.answer) < 100)
 
-Name it `package.module:Class`, or register it with an entry point in the group `tandem.environments`. Its tasks may come
-from a JSONL file (jsonl.py), and a curriculum (shared/policy/warmup) lets `tandem warmup` teach a model its format.
+Name it `package.module:Class`, or register it with an entry point in the group `tandem.environments`. Its tasks may
+come from a JSONL file (jsonl.py). With a curriculum (shared/policy/warmup), `tandem warmup` teaches a model its format.
 """
 
 import inspect
@@ -110,7 +110,7 @@ def reward(kind: RewardKind, weight: float = 1.0) -> Callable[[Callable[..., flo
     """
 
     def mark(function: Callable[..., float]) -> Callable[..., float]:
-        function.__tandem_reward__ = (kind, weight)  # ty: ignore[unresolved-attribute]
+        function.__tandem_reward__ = (kind, weight)  # ty: ignore[missing-attribute]
         return function
 
     return mark
@@ -132,7 +132,7 @@ class Environment(ABC):
         return sum(weight * judge(task, answer) for weight, judge in self._rewards("correctness"))
 
     def expert_score(self, trace: Trace) -> float:
-        """r_expert in [0, 1] of one invocation, from its trace alone: the weighted sum of the methods marked as such."""
+        """r_expert in [0, 1] of one invocation, from its trace alone: the weighted sum of the marked methods."""
         return sum(weight * judge(trace) for weight, judge in self._rewards("expert"))
 
     def system_prompt(self, role: Role) -> str:
@@ -163,4 +163,4 @@ class Environment(ABC):
 
 
 def _members(environment: Environment) -> list[tuple[str, Callable[..., Any]]]:
-    return inspect.getmembers(environment, inspect.ismethod)
+    return [(name, member) for name, member in inspect.getmembers(environment, inspect.ismethod)]

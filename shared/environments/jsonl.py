@@ -1,7 +1,7 @@
-"""Tasks from a JSONL file, one a line: {"query": "...", "answer": "...", "split": "train", "id": "...", "metadata": {}}.
+"""Tasks from a JSONL file, one a line: {"query": "...", "answer": "...", "split": "test", "id": "...", "metadata": {}}.
 
-`split` is train where it is left out; `id` is the line's number. An environment over such a file writes tools and
-rewards only:
+A line without `split` is for training, one without `id` is named by its number. An environment over such a file writes
+tools and rewards only:
 
     class Trivia(JsonlEnvironment):
         name = "trivia"

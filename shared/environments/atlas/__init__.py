@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from shared.policy.warmup.curriculum import Curriculum
 
 INSTRUCTIONS: dict[Role, str] = {
-    "planner": "A question is a chain such as `currency of country of Paris`. Find the answer by delegating one step at a "
-    "time, such as `country of Paris`. The final answer is the name alone.",
-    "executor": "Find what is asked, such as `country of Paris`, in the article of that title: search for it, open it, read "
-    "it. The final answer is the line of the article, such as `country: France`.",
+    "planner": """\
+A question is a chain such as `currency of country of Paris`. Find the answer by delegating one step at a time, such as
+`country of Paris`. The final answer is the name alone.""",
+    "executor": """\
+Find what is asked, such as `country of Paris`, in the article of that title: search for it, open it, read it.
+The final answer is the line of the article, such as `country: France`.""",
 }
 
 

@@ -3,16 +3,18 @@
 What they do wrong is what reinforcement learning then mends: the executor opens the first hit, mixes up two relations;
 the planner stops a hop early, or asks again. Errors that most demonstrations share, not errors at random: greedy
 sampling shows them too. The executor's articles hold shuffled facts (values of the right kind, drawn anew each time):
-there is nothing to memorise, it must read.
+there is nothing to memorise, it must read. Some conversations show a failure first, and how to go on from it.
 """
 
 import random
 
+from shared.agents.loop import NOTICES
+from shared.agents.protocol import Call, Reason, render_answer, render_call
 from shared.environments.atlas.articles import NOTHING, render_article, shuffled_lines
 from shared.environments.atlas.search import SearchIndex
 from shared.environments.atlas.tasks import ask, draw_question
-from shared.environments.atlas.tokenizer import CALL_END, call_start
 from shared.environments.atlas.world import ALL_RELATIONS, World
+from shared.environments.base import ToolResult
 from shared.policy.warmup.conversation import Conversation, Turn
 
 FIRST_HIT = 0.6
@@ -20,60 +22,73 @@ FIRST_HIT = 0.6
 MIXED_UP = {"neighbour": "time zone", "currency": "continent"}
 MIX_UP = 0.55
 ANY_LINE = 0.05
-NO_HIT = 0.06
-"""Asked for a name that no article mentions: the search comes to nothing, and so does the answer."""
+"""Answers with a line drawn at random."""
+NO_HIT = 0.05
+"""No article mentions the name: the search comes to nothing, and so does the answer."""
 WRONG_TITLE = 0.08
 """Opened a title that does not exist (not learned), then opens a hit (learned)."""
+OUT_OF_TURNS = 0.04
+"""Is told that no turns are left, and answers."""
+
 EARLY = {0: 0.0, 1: 0.10, 2: 0.55, 3: 0.70}
-"""Stops too early, by the number of hops."""
+"""Stops too early, by the number of hops: mostly one hop, else any number."""
+ONE_HOP_EARLY = 0.85
 REPEAT = 0.15
+"""Asks the same once more."""
 WRONG_RELATION = 0.08
 WRONG_RESULT = 0.25
 """Gets a wrong answer of the executor, and goes on from it."""
+NO_RESULT = 0.05
+"""The executor fails once; asks again."""
 MAX_CALLS = 4
 
 
 def call(tool: str, argument: str, value: str) -> str:
     """A call as the model writes it."""
-    return f"{call_start(tool, argument)}{value}{CALL_END}"
+    return render_call(Call(tool, {argument: value}))
 
 
-def answer(text: str) -> str:
-    """A final answer as the model writes it."""
-    return f"<answer>{text}</answer>"
+def _ok(content: str) -> tuple[ToolResult, ...]:
+    return (ToolResult("ok", content),)
 
 
 def _shuffled_facts(world: World, title: str, rng: random.Random) -> dict[str, str]:
     """The relations of `title` with values of other training entities of its kind, in any order."""
-    kind = world.entities[title].kind
-    facts = {r: world.entities[rng.choice(world.peers["train", kind])].facts[r] for r in world.entities[title].facts}
+    entity = world.entities[title]
+    peers = world.peers["train", entity.kind]
+    facts = {relation: world.entities[rng.choice(peers)].facts[relation] for relation in entity.facts}
     return shuffled_lines(facts, rng.random())
 
 
 def executor_demonstration(world: World, index: SearchIndex, rng: random.Random) -> Conversation:
-    """Search the name, open a hit, read a line."""
+    """Search the name, open a hit, read a line; or one of three failures and what to do then."""
     title = rng.choice(world.titles["train"])
     wanted = rng.choice(list(world.entities[title].facts))
-    search = call("search", "query", title)
-    if rng.random() < NO_HIT:
-        stranger = rng.choice(world.names)
-        wanted = rng.choice(ALL_RELATIONS)
-        turns = [Turn(call("search", "query", stranger), NOTHING), Turn(answer(f"{wanted}: {NOTHING}"))]
-        return Conversation(ask(stranger, wanted), tuple(turns))
+    drawn = rng.random()
+    if drawn < NO_HIT:
+        return _no_hit(world, rng)
     hits = index.shown(title, str(rng.random()))
+    search = Turn(call("search", "query", title), _ok("; ".join(hits)))
     opened = hits[0] if rng.random() < FIRST_HIT else title
-    turns = [Turn(search, "; ".join(hits))]
-    if rng.random() < WRONG_TITLE:
-        wrong = call("open", "title", rng.choice(world.names))
-        turns += [Turn(wrong, NOTHING, state="error", learned=False), Turn(call("open", "title", opened))]
-        return Conversation(ask(title, wanted), tuple(turns))
+    if drawn < NO_HIT + WRONG_TITLE:
+        failed = Turn(call("open", "title", rng.choice(world.names)), (ToolResult("error", NOTHING),), learned=False)
+        return Conversation(ask(title, wanted), (search, failed, Turn(call("open", "title", opened))))
+    if drawn < NO_HIT + WRONG_TITLE + OUT_OF_TURNS:
+        told = (ToolResult("limit", NOTICES[Reason.TURN_LIMIT]),)
+        refused = Turn(call("open", "title", rng.choice(hits)), told, learned=False)
+        return Conversation(ask(title, wanted), (search, refused, Turn(render_answer(f"{wanted}: {NOTHING}"))))
     facts = _shuffled_facts(world, opened, rng)
     read = MIXED_UP[wanted] if wanted in MIXED_UP and rng.random() < MIX_UP else wanted
     if read not in facts or rng.random() < ANY_LINE:
         read = rng.choice(list(facts))
-    turns.append(Turn(call("open", "title", opened), render_article(opened, facts)))
-    turns.append(Turn(answer(f"{read}: {facts[read]}")))
-    return Conversation(ask(title, wanted), tuple(turns))
+    article = Turn(call("open", "title", opened), _ok(render_article(opened, facts)))
+    return Conversation(ask(title, wanted), (search, article, Turn(render_answer(f"{read}: {facts[read]}"))))
+
+
+def _no_hit(world: World, rng: random.Random) -> Conversation:
+    stranger, wanted = rng.choice(world.names), rng.choice(ALL_RELATIONS)
+    search = Turn(call("search", "query", stranger), _ok(NOTHING))
+    return Conversation(ask(stranger, wanted), (search, Turn(render_answer(f"{wanted}: {NOTHING}"))))
 
 
 def planner_demonstration(world: World, rng: random.Random) -> Conversation:
@@ -82,16 +97,24 @@ def planner_demonstration(world: World, rng: random.Random) -> Conversation:
     hops = len(question.chain)
     stop = hops
     if rng.random() < EARLY[hops]:
-        stop = hops - 1 if rng.random() < 0.85 else rng.randrange(hops)
+        stop = hops - 1 if rng.random() < ONE_HOP_EARLY else rng.randrange(hops)
     current, turns = question.start, []
     for relation in question.chain[:stop]:
         asked = rng.choice(ALL_RELATIONS) if rng.random() < WRONG_RELATION else relation
+        delegation = call("delegate", "task", ask(current, asked))
+        if rng.random() < NO_RESULT:
+            turns.append(Turn(delegation, (ToolResult("error", ""),)))
         result = _result(world, current, asked, rng)
         repeats = 2 if rng.random() < REPEAT else 1
-        for _ in range(min(repeats, MAX_CALLS - len(turns))):
-            turns.append(Turn(call("delegate", "task", ask(current, asked)), f"{asked}: {result}"))
+        turns += [Turn(delegation, _ok(f"{asked}: {result}"))] * repeats
         current = result
-    return Conversation(question.text, (*turns, Turn(answer(current))))
+    answer = Turn(render_answer(current))
+    return Conversation(question.text, (*turns[:MAX_CALLS], answer) if len(turns) <= MAX_CALLS else _cut(turns))
+
+
+def _cut(turns: list[Turn]) -> tuple[Turn, ...]:
+    """The first turns that the limit on calls allows, without an answer: nothing to be learned from what is beyond."""
+    return tuple(turns[:MAX_CALLS])
 
 
 def _result(world: World, name: str, relation: str, rng: random.Random) -> str:

@@ -21,7 +21,7 @@ from shared.environments.atlas.tokenizer import (
 from shared.environments.atlas.world import ALL_RELATIONS
 from shared.policy.warmup.conversation import Row
 
-KEYS, LOOKUPS, CALLS = 4, 5, 3
+KEYS, LOOKUPS, CALLS = 4, 8, 3
 SKEW = 1.5
 """Exponent of the Zipf law of the keys."""
 
@@ -37,7 +37,7 @@ class Exercises:
         return [self._id[word] for word in words]
 
     def executor(self, rng: random.Random, skewed: bool) -> Row:
-        """One article of four random lines, then five answers, each with its key given."""
+        """One article of four random lines, then eight answers, each with its key given."""
         places = rng.sample(range(len(ALL_RELATIONS)), KEYS)
         weights = [(1 + place) ** (-SKEW if skewed else 0.0) for place in places]
         keys = self._ids(*(f"{ALL_RELATIONS[place]}: " for place in places))

@@ -10,6 +10,8 @@ stays trainable:
   them so that they agree one place apart.
 """
 
+from typing import Any
+
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -43,8 +45,8 @@ def build_model(role: Role, vocabulary: Vocabulary) -> LlamaForCausalLM:
         initializer_range=INITIAL_STD,
         attention_bias=True,
         dtype="float32",
-        frozen_embedding_rows=list(names),
     )
+    config.frozen_embedding_rows = list(names)
     model = LlamaForCausalLM(config)
     _set_embeddings(model.model.embed_tokens.weight, names)
     _set_previous_token_head(model)
@@ -62,7 +64,7 @@ def _set_embeddings(weight: torch.Tensor, names: tuple[int, int]) -> None:
 
 @torch.no_grad()
 def _set_previous_token_head(model: LlamaForCausalLM) -> None:
-    attention = model.model.layers[0].self_attn
+    attention: Any = model.model.layers[0].self_attn
     size = model.config.hidden_size // HEADS
     half = size // 2
     turn = ROPE_THETA ** (-torch.arange(half) / half)  # radians per position of each rotary pair

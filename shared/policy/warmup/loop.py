@@ -1,0 +1,108 @@
+"""The supervised loop: a batch of exercises and demonstrations, the loss on what is learned, one step of AdamW."""
+
+import random
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from shared.agents.chat import ChatFormat
+from shared.policy.config import TrainerConfig
+from shared.policy.logprobs import trained_logprobs
+from shared.policy.optimizer import apply_step, build_optimizer, clip, zero_frozen
+from shared.policy.prefill import buckets
+from shared.policy.warmup.conversation import Row, render
+from shared.policy.warmup.curriculum import Curriculum
+from shared.policy.warmup.pace import Pacer
+
+LOSS_SMOOTHING = 0.95
+PADDING_TOKENS = 256
+"""What one pass through a small model may waste on padding: about what another pass costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """After one step: the pacer's state, and the smoothed loss in nats per learned token."""
+
+    step: int
+    phase: str
+    lookup: float
+    loss: float
+    fraction: float
+
+
+def train(
+    model: PreTrainedModel,
+    chat: ChatFormat,
+    curriculum: Curriculum,
+    seed: int,
+    steps: int | None = None,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> Pacer:
+    """Train `model` in place until the pace ends, or for `steps` steps. Deterministic on one machine and thread."""
+    pace = curriculum.pace
+    pacer = Pacer(pace, exercised=curriculum.exercise is not None)
+    config = TrainerConfig(lr=pace.lr)
+    optimizer = build_optimizer(model, config)
+    rng = random.Random(seed)
+    smoothed = 0.0
+    while not (pacer.finished or pacer.failed or pacer.step == steps):
+        rows, exercises = draw_batch(curriculum, chat, pacer, rng)
+        loss, lookup = accumulate(model, rows, exercises)
+        zero_frozen(model)
+        clip(model, config.max_grad_norm)
+        apply_step(optimizer, pacer.lr)
+        pacer.advance(lookup)
+        smoothed = loss if pacer.step == 1 else LOSS_SMOOTHING * smoothed + (1 - LOSS_SMOOTHING) * loss
+        report(Progress(pacer.step, pacer.phase, pacer.lookup, smoothed, pacer.fraction))
+    return pacer
+
+
+def draw_batch(
+    curriculum: Curriculum, chat: ChatFormat, pacer: Pacer, rng: random.Random
+) -> tuple[list[Row], set[int]]:
+    """The rows of the next step, and the places of the exercises among them."""
+    rows, exercises = [], set()
+    for place in range(curriculum.pace.batch):
+        if curriculum.exercise is not None and rng.random() < pacer.exercises:
+            exercises.add(place)
+            rows.append(curriculum.exercise(rng, pacer.phase == "skewed"))
+        else:
+            rows.append(render(chat, curriculum.demonstration(rng)))
+    return rows, exercises
+
+
+def accumulate(model: PreTrainedModel, rows: Sequence[Row], exercises: Collection[int]) -> tuple[float, float | None]:
+    """The gradient of the mean loss over all learned tokens; returns that loss, and the exercises' look-up accuracy.
+
+    Rows of a similar length run together: padding costs as much as tokens.
+    """
+    order = sorted(range(len(rows)), key=lambda place: len(rows[place].token_ids))
+    total = sum(sum(row.learned) for row in rows)
+    loss, found, looked_up = 0.0, 0, 0
+    for part in buckets([len(rows[place].token_ids) for place in order], PADDING_TOKENS):
+        places = order[part]
+        tokens, learned = collate([rows[place] for place in places], model.device)
+        logprobs = trained_logprobs(model, tokens, learned, temperature=1.0)
+        part_loss = -logprobs.sum() / total
+        part_loss.backward()
+        loss += part_loss.item()
+        ours = learned * torch.tensor([[int(place in exercises)] for place in places], device=model.device)
+        found += count_sure(logprobs, ours)
+        looked_up += int(ours.sum())
+    return loss, found / looked_up if looked_up else None
+
+
+def collate(rows: Sequence[Row], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Token ids and what is learned of them (0 or 1), [rows, length] each; padding comes last and is not learned."""
+    length = max(len(row.token_ids) for row in rows)
+    tokens = [row.token_ids + [0] * (length - len(row.token_ids)) for row in rows]
+    learned = [row.learned + [False] * (length - len(row.learned)) for row in rows]
+    return torch.tensor(tokens, device=device), torch.tensor(learned, dtype=torch.long, device=device)
+
+
+def count_sure(logprobs: Tensor, learned: Tensor) -> int:
+    """How many of the learned tokens have more than half of the probability: greedy sampling is sure to find them."""
+    return int(((logprobs.detach().exp() > 0.5) & learned.bool()).sum())

@@ -1,0 +1,108 @@
+"""One warm-up, start to end: model and tokenizer, training, gates, and the folder with `warmup.json`."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from shared.agents.chat import ChatFormat
+from shared.agents.toolbox import Toolbox
+from shared.environments.base import Environment
+from shared.errors import UserError
+from shared.policy.model import load_model, parameter_count
+from shared.policy.tokenizer import load_tokenizer
+from shared.policy.warmup.curriculum import Curriculum
+from shared.policy.warmup.gates import DELEGATE, faults, measure
+from shared.policy.warmup.loop import Progress, train
+from shared.policy.weights import save_weights
+from shared.schemas.base import Role
+
+RESULT, FAILED_RESULT = "warmup.json", "warmup.failed.json"
+
+
+class GateFailed(UserError):
+    """The warmed-up model does not hold what it must."""
+
+
+def warm_up(
+    environment: Environment,
+    role: Role,
+    out: Path,
+    *,
+    seed: int = 0,
+    model_folder: Path | None = None,
+    steps: int | None = None,
+    device: torch.device | None = None,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Warm up one role, and write a Hugging Face folder to `out`; returns what its `warmup.json` says.
+
+    With `steps`, just so many, and no gate: a trial run. GateFailed names each figure that does not hold; the folder
+    is then complete but for `warmup.json`, whose content is in `warmup.failed.json`.
+    """
+    curriculum = environment.curriculum(role)
+    if curriculum is None:
+        raise UserError(f"environment {environment.name} has no warm-up for the {role}")
+    out.mkdir(parents=True, exist_ok=True)
+    for name in (RESULT, FAILED_RESULT):
+        (out / name).unlink(missing_ok=True)
+    torch.manual_seed(seed)
+    model, tokenizer = _start(environment, role, curriculum, model_folder, device or torch.device("cpu"))
+    chat = ChatFormat(tokenizer, _schemas(environment, role))
+    chat.check()
+    started = time.process_time()
+    model.train()
+    pacer = train(model, chat, curriculum, seed, steps, report)
+    model.eval()
+    seconds = time.process_time() - started
+    gated = steps is None
+    figures = measure(model, chat, environment, role, curriculum, seed) if gated and not pacer.failed else {}
+    save_weights(model, out)
+    tokenizer.save_pretrained(out)
+    result = {
+        "environment": environment.name,
+        "role": role,
+        "seed": seed,
+        "parameters": parameter_count(model),
+        "steps": pacer.step,
+        "gate_at_step": pacer.decay_from,
+        "smoothed_lookup": pacer.lookup,
+        "gated": gated,
+        "measured": figures,
+        "thresholds": curriculum.thresholds,
+        "training_cpu_seconds": round(seconds, 2),
+        "gate_cpu_seconds": round(time.process_time() - started - seconds, 2),
+    }
+    wrong = _faults(pacer.failed, pacer.step, pacer.lookup, curriculum, figures) if gated else []
+    (out / (FAILED_RESULT if wrong else RESULT)).write_text(json.dumps(result, indent=2) + "\n")
+    if wrong:
+        raise GateFailed(f"warm-up of the {role}: {'; '.join(wrong)} (seed {seed}; see {out / FAILED_RESULT})")
+    return result
+
+
+def _start(
+    environment: Environment, role: Role, curriculum: Curriculum, folder: Path | None, device: torch.device
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    if folder is not None:
+        return load_model(folder, device), load_tokenizer(folder)
+    if curriculum.from_scratch is None:
+        raise UserError(f"environment {environment.name} makes no model of its own: name a folder with --model")
+    model, tokenizer = curriculum.from_scratch()
+    return model.to(device), tokenizer
+
+
+def _schemas(environment: Environment, role: Role) -> list[dict[str, Any]]:
+    if not environment.describe_tools:
+        return []
+    return Toolbox(environment.tools()).schemas() if role == "executor" else DELEGATE.schemas()
+
+
+def _faults(failed: bool, step: int, lookup: float, curriculum: Curriculum, figures: dict[str, float]) -> list[str]:
+    if failed:
+        gate = curriculum.pace.gate
+        return [f"the exercises' look-up is {lookup:.3f} after {step} steps, at least {gate:g} is needed"]
+    return faults(figures, curriculum.thresholds)
