@@ -44,14 +44,9 @@ class Scoring:
                 judgements.create_task(self._score(await self._arrived.get(), spec))
 
     async def recover(self, run: str) -> None:
-        """Take up what a past process stored and the sync service never answered for."""
+        """Score again what a past process stored and the sync service never answered for."""
         for trajectory in await self._store.unreleased(run):
-            if SETTLED in trajectory.facts:
-                continue
-            if "report" in trajectory.facts:
-                report = TrajectoryReport.model_validate(trajectory.facts["report"])
-                self._submitter.submit(TrajectoryItem(id=trajectory.id, body=report), trajectory.facts)
-            else:
+            if SETTLED not in trajectory.facts:
                 self.start(trajectory)
 
     async def _score(self, trajectory: Trajectory, spec: RunSpec) -> None:
@@ -60,8 +55,7 @@ class Scoring:
             trace = _trace(trajectory)
             r_expert = await expert_score(self._environment, trajectory.id, trace, spec.score_deadline_s)
         report = _report(trajectory, r_format, r_expert)
-        facts = trajectory.facts | {"report": report.model_dump(mode="json")}
-        await self._store.set_facts(trajectory.id, facts)
+        facts = trajectory.facts | {"r_expert": r_expert}
         self._submitter.submit(TrajectoryItem(id=trajectory.id, body=report), facts)
 
 

@@ -91,11 +91,9 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
     """The root task: start everything, run every loop, and put everything away again."""
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(station(config, "planner", lambda _: DELEGATE, wires.sync))
-        http = httpx.AsyncClient(
-            base_url=config.executor_url, transport=wires.executor or wire(), timeout=config.invocation_deadline_s
-        )
         executor = ExecutorClient(
-            await stack.enter_async_context(http),
+            await stack.enter_async_context(wires.executor or wire()),
+            config.executor_url,
             deadline_s=config.invocation_deadline_s,
             attempts=config.invocation_attempts,
         )

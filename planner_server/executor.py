@@ -9,13 +9,18 @@ from shared.schemas.invocation import InvocationAnswer, InvocationRequest
 
 BACKOFF_S = 0.2
 TOO_BUSY = 429
+JSON = {"content-type": "application/json"}
 
 
 class ExecutorClient:
-    """Calls `PUT /v1/invocations/{id}`. `deadline_s` bounds one request, `attempts` how often it is sent."""
+    """Calls `PUT /v1/invocations/{id}`. `deadline_s` bounds one request, `attempts` how often it is sent.
 
-    def __init__(self, http: httpx.AsyncClient, *, deadline_s: float, attempts: int) -> None:
-        self._http = http
+    It speaks to the transport itself: a client's cookies, redirects and authentication cost as much as the call.
+    """
+
+    def __init__(self, transport: httpx.AsyncBaseTransport, base_url: str, *, deadline_s: float, attempts: int) -> None:
+        self._transport = transport
+        self._base_url = base_url.rstrip("/")
         self._deadline_s = deadline_s
         self._attempts = attempts
 
@@ -37,11 +42,15 @@ class ExecutorClient:
         raise Unavailable(f"the executor failed {self._attempts} times; the last time: {fault}")
 
     async def _send(self, invocation: str, body: bytes) -> InvocationAnswer:
-        headers = {"content-type": "application/json"}
+        request = httpx.Request("PUT", f"{self._base_url}/v1/invocations/{invocation}", content=body, headers=JSON)
         async with asyncio.timeout(self._deadline_s):
-            response = await self._http.put(f"/v1/invocations/{invocation}", content=body, headers=headers)
+            response = await self._transport.handle_async_request(request)
+            try:
+                content = await response.aread()
+            finally:
+                await response.aclose()
         if response.is_success:
-            return InvocationAnswer.model_validate_json(response.content)
+            return InvocationAnswer.model_validate_json(content)
         if response.status_code >= 500 or response.status_code == TOO_BUSY:
             raise Unavailable(f"HTTP {response.status_code}: {response.text[:200]}")
         raise from_problem(response.json(), response.status_code)

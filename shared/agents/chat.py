@@ -30,6 +30,8 @@ class ChatFormat:
         self._tokenizer = tokenizer
         self._tool_schemas = tuple(tool_schemas)
         self._after_turn: dict[int, str] = {}
+        self._opening_text: dict[bool, str] = {}
+        self._template_ids: dict[str, list[int]] = {}
 
     @cached_property
     def end_of_turn(self) -> int:
@@ -57,9 +59,7 @@ class ChatFormat:
         An empty system message is not rendered; a template without a system role gets it before the user's text.
         """
         content = self.system(system)
-        rendered = self._render(self._opening(bool(content)), generate=True)
-        marks = [SYSTEM, USER] if content else [USER]
-        return self._encode(_with_marks(rendered, marks, "a user's message"), {SYSTEM: content, USER: user})
+        return self._encode(self._text_of_opening(bool(content)), {SYSTEM: content, USER: user})
 
     def extend(self, results: Sequence[str], closed: bool) -> list[int]:
         """What is appended after a sampled turn: the rendered `results`, then the next generation prompt.
@@ -131,6 +131,14 @@ class ChatFormat:
             return [_message("system", SYSTEM), _message("user", USER)]
         return [_message("user", f"{SYSTEM}\n\n{USER}")]
 
+    def _text_of_opening(self, system: bool) -> str:
+        """The template's text up to where the assistant writes first, with marks for the contents."""
+        if system not in self._opening_text:
+            rendered = self._render(self._opening(system), generate=True)
+            marks = [SYSTEM, USER] if system else [USER]
+            self._opening_text[system] = _with_marks(rendered, marks, "a user's message")
+        return self._opening_text[system]
+
     def _text_after_turn(self, results: int) -> str:
         """The template's text from the end of an assistant's turn on, with marks for that many results."""
         if results not in self._after_turn:
@@ -159,7 +167,10 @@ class ChatFormat:
         return [token for ids in encoded for token in ids]
 
     def _encode_template(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False))
+        """The template's own text recurs every turn, so its ids are kept."""
+        if text not in self._template_ids:
+            self._template_ids[text] = list(self._tokenizer.encode(text, add_special_tokens=False))
+        return self._template_ids[text]
 
     def _encode_content(self, text: str) -> list[int]:
         """No text becomes a special token; a lone surrogate, which no tokenizer takes, becomes a question mark."""

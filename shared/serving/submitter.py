@@ -1,7 +1,7 @@
 """Reports finished trajectories to the sync service, gathered: what came within a few milliseconds is one request.
 
-A report stands in the facts of its trajectory from the moment that it is submitted, and is marked there once the
-service has answered: so nothing is lost while the process lives, and a restarted one submits what was never answered.
+A trajectory is marked as settled once the service has answered for its report: so nothing is lost while the process
+lives, and a restarted one reports what was never answered.
 """
 
 import asyncio

@@ -23,8 +23,8 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def client(handler: Callable, **settings: float) -> ExecutorClient:
-    http = httpx.AsyncClient(base_url="http://executor", transport=httpx.MockTransport(handler))
-    return ExecutorClient(http, **{"deadline_s": 5.0, "attempts": 3} | settings)  # ty: ignore[invalid-argument-type]
+    chosen = {"deadline_s": 5.0, "attempts": 3} | settings
+    return ExecutorClient(httpx.MockTransport(handler), "http://executor", **chosen)  # ty: ignore[invalid-argument-type]
 
 
 @pytest.mark.parametrize(
