@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import structlog
 from psycopg.types.string import TextLoader
 from sqlalchemy import event
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
@@ -25,6 +25,8 @@ POOL_WAIT_S = 10.0
 STATEMENT_MS = 30_000
 _AGAIN = frozenset({"40001", "40P01", "23505"})
 """Serialisation failure, deadlock, and a unique key that another transaction took in between: it is seen next time."""
+_PASSING = ("08", "53", "57")
+"""The classes of lost connections, of insufficient resources, and of interventions (shutdown, statement timeout)."""
 
 
 class Again(Exception):
@@ -79,19 +81,20 @@ async def _persist(once: Callable[[], Awaitable[T]]) -> T:
         try:
             return await once()
         except Again:
-            pass
-        except DBAPIError as error:
-            if not _worth_another(error):
-                raise
-            if attempt == ATTEMPTS - 1 and not isinstance(error, IntegrityError):
-                raise Unavailable("the database does not answer") from error
+            fault = "the same rows are changed by too many requests at once"
         except PoolTimeout:
             raise Overloaded("every database connection is busy") from None
+        except DBAPIError as error:
+            if not _passes(error):
+                raise
+            fault = f"the database does not answer as it should: {type(error.orig).__name__}"
         await asyncio.sleep(random.uniform(0, 0.01) * 2**attempt)
-    raise Unavailable("the same rows are changed by too many requests at once")
+    raise Unavailable(fault)
 
 
-def _worth_another(error: DBAPIError) -> bool:
-    """Lost connections and collisions are; a statement that is wrong is not."""
+def _passes(error: DBAPIError) -> bool:
+    """Lost connections, collisions and want of resources pass; a statement that is wrong stays wrong."""
     state = getattr(error.orig, "sqlstate", None)
-    return error.connection_invalidated or state is None or state in _AGAIN or state.startswith(("08", "57P"))
+    if state is None:
+        return isinstance(error, OperationalError | InterfaceError)
+    return error.connection_invalidated or state in _AGAIN or state.startswith(_PASSING)

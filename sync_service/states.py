@@ -1,7 +1,7 @@
 """The state machines, as tables. A move that is not in its table is a 409 that names the current state.
 
-Statements move a state by a conditional update from the states that `sources` gives, so the table is the law in SQL,
-too. What a table leaves out cannot happen; what has no way out is final.
+The tables are the law for the statements, too: each moves a row only from a state that its table names, and the
+database refuses a state that no table has. What has no way out is final.
 """
 
 from collections.abc import Mapping
@@ -48,8 +48,3 @@ def check(machine: Machine, what: str, current: str, target: str) -> None:
     """InvalidTransition where `machine` has no move from `current` to `target`."""
     if target not in machine[current]:
         raise InvalidTransition(f"{what} is {current} and cannot become {target}", state=current)
-
-
-def sources(machine: Machine, target: str) -> list[str]:
-    """The states from which `machine` moves to `target`."""
-    return [state for state, targets in machine.items() if target in targets]

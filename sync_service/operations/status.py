@@ -1,6 +1,6 @@
 """Where a run stands, and in words who waits for whom."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -57,7 +57,7 @@ def _role(stream: Row) -> RoleStatus:
     )
 
 
-async def _waits(connection: AsyncConnection, run: Run, streams: Sequence[Row], horizon: int):
+async def _waits(connection: AsyncConnection, run: Run, streams: Sequence[Row], horizon: int) -> AsyncIterator[str]:
     """One short sentence for each wait; none where everything moves."""
     if run.state in ("finished", "failed"):
         return

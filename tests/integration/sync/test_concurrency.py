@@ -2,12 +2,15 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from types import ModuleType
 
 import pytest
 
 from shared.errors import Conflict, StreamHeld
 from shared.schemas.base import Page
 from shared.schemas.views import DeliveryRow
+from sync_service import store
 from tests.integration.sync.builder import Builder
 
 
@@ -67,6 +70,46 @@ async def test_the_last_groups_of_a_run_opened_at_once_drain_it(build: Builder) 
     await build.declare(steps=3, staleness=2, groups_per_step=4)
     await asyncio.gather(*[build.open(step, index) for step in (1, 2, 3) for index in range(4)])
     assert (await build.client.run(build.run)).state == "draining"
+
+
+def in_between(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, other: Callable[[], Awaitable]) -> None:
+    """Let `other` happen, once, right before the statement `name` of a transaction."""
+    statement, pending = getattr(module, name), [other]
+
+    async def interrupted(*arguments, **named):
+        if pending:
+            await pending.pop()()
+        return await statement(*arguments, **named)
+
+    monkeypatch.setattr(module, name, interrupted)
+
+
+@pytest.mark.parametrize(
+    ("module", "statement"), [(store.rollouts, "find_many"), (store.trajectories, "submit")], ids=["found", "named"]
+)
+async def test_a_rollout_that_comes_between_two_statements_of_its_score_is_seen(
+    build: Builder, monkeypatch: pytest.MonkeyPatch, module: ModuleType, statement: str
+) -> None:
+    await build.declare()
+    group = await build.open()
+    first, second = build.rollout(group, 0), build.rollout(group, 1, calls=0)
+    in_between(monkeypatch, module, statement, lambda: build.report(first, second))
+    await build.send(build.scores(first))
+    view = await build.group(group)
+    assert (view.state, view.scoring) == ("complete", "sealed")
+
+
+async def test_a_trajectory_that_is_named_between_two_statements_is_not_named_twice(
+    build: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await build.declare()
+    group = await build.open()
+    first, rival_group = build.rollout(group, 0), await build.open(1, 1)
+    rival = build.rollout(rival_group, 0, executor_trajectories=first.body.executor_trajectories)
+    in_between(monkeypatch, store.trajectories, "name", lambda: build.report(rival))
+    (result,) = (await build.client.submit_rollouts([first])).items
+    assert result.status == 409
+    assert (await build.group(group)).final_slots == ()
 
 
 async def test_one_place_is_opened_once(build: Builder) -> None:

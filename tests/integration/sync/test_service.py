@@ -1,20 +1,25 @@
 """Health, heartbeats and the reaper's lock: what is about the service and not about a run's data."""
 
 import httpx
+import psycopg
 import pytest
 from asgi_lifespan import LifespanManager
 from sqlalchemy import text
 
 from shared.client import SyncClient
 from shared.errors import NotFound
+from shared.ids import new_id
 from shared.schemas.base import Page
 from shared.schemas.run import RunSpec
 from shared.schemas.stream import Heartbeat
 from shared.schemas.views import WorkerRow
-from sync_service import reaper
+from sync_service import database, reaper
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
 from tests.integration.sync.builder import VERSION, Builder
+from tests.waiting import until
+
+FIXED = new_id()
 
 
 async def readiness(config: SyncConfig) -> httpx.Response:
@@ -59,6 +64,32 @@ async def test_a_full_disk_is_named(sync_config: SyncConfig) -> None:
     assert "bytes are free" in response.json()["checks"]["disk"]
 
 
+async def test_connections_that_postgres_ends_are_made_anew(build: Builder) -> None:
+    await build.declare()
+    group = await build.open()
+    for _ in range(2):
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tandem-sync'"
+        with psycopg.connect(build.app.state.service.config.database_url.replace("+psycopg", "")) as connection:
+            connection.execute(others)
+        await build.report(build.rollout(group, 0, id=FIXED, planner_trajectory=FIXED, calls=0))
+    assert (await build.group(group)).final_slots == (0,)
+
+
+async def test_when_every_connection_is_busy_the_caller_is_asked_to_come_back(
+    sync_config: SyncConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "POOL_WAIT_S", 0.05)
+    app = create_app(sync_config.model_copy(update={"pool_size": 1}))
+    transport = httpx.ASGITransport(app=app)
+    async with LifespanManager(app), httpx.AsyncClient(transport=transport, base_url="http://x") as http:
+        await until(lambda: app.state.service.database.engine.pool.checkedout() == 0)
+        async with app.state.service.database.engine.connect():
+            response = await http.get("/v1/runs")
+        assert (response.status_code, response.headers["retry-after"]) == (429, "1")
+        assert response.json()["retryable"] is True
+        assert (await http.get("/v1/runs")).status_code == 200
+
+
 async def test_a_heartbeat_is_the_last_word_of_a_worker(build: Builder) -> None:
     await build.declare()
     beat = Heartbeat(role="executor", url="http://gpu-2:8702", device="cuda:0", version=VERSION, doing="step 4")
@@ -76,12 +107,12 @@ async def test_one_reaper_sweeps_at_a_time(build: Builder) -> None:
     await build.declare()
     group = await build.open()
     await build.pass_deadline("deadline", group)
-    database = build.app.state.service.database
-    async with database.engine.begin() as other:
+    pool = build.app.state.service.database
+    async with pool.engine.begin() as other:
         await other.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": reaper._LOCK_KEY})
-        assert await reaper.sweep(database) == set()
+        assert await reaper.sweep(pool) == set()
     assert (await build.group(group)).state == "open"
-    assert await reaper.sweep(database) == {build.run}
+    assert await reaper.sweep(pool) == {build.run}
 
 
 async def test_a_sweep_goes_through_any_number_of_groups(build: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +125,7 @@ async def test_a_sweep_goes_through_any_number_of_groups(build: Builder, monkeyp
     assert (await build.client.status(build.run)).groups == {"discarded": 5}
 
 
-async def test_the_reaper_of_the_service_closes_what_is_due(sync_config: SyncConfig, database: str) -> None:
+async def test_the_reaper_of_the_service_closes_what_is_due(sync_config: SyncConfig) -> None:
     app = create_app(sync_config.model_copy(update={"reaper_s": 0.02}))
     transport = httpx.ASGITransport(app=app)
     async with LifespanManager(app), SyncClient("http://x", transport=transport) as client:

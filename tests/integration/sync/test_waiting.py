@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from types import ModuleType
 
 import httpx
 import pytest
@@ -10,6 +11,7 @@ from fastapi import FastAPI
 
 from shared.client import SyncClient
 from shared.errors import LeaseLost
+from sync_service import store
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
 from tests.integration.sync.builder import Builder
@@ -95,25 +97,43 @@ async def test_a_lease_that_is_lost_while_it_waits_says_so(build: Builder) -> No
         await asked
 
 
-async def test_waiting_does_not_keep_a_lease_alive_for_a_trainer_that_is_gone(build: Builder) -> None:
+async def test_waiting_does_not_keep_a_lease_alive_for_a_trainer_that_is_gone(
+    build: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await build.declare()
     planner = build.trainer("planner")
     await planner.resume()
+    looks = count_calls(monkeypatch, store.deliveries, "next_unacked")
+    renewals = count_calls(monkeypatch, store.streams, "renew")
     asked = asyncio.create_task(planner.lease(LONG_S))
-    await waiting(build.app, build.run)
+    await until(lambda: len(looks) >= 2)
+    assert len(renewals) == 1, "the call itself is a sign of life; looking again on its behalf is none"
     await build.expire_lease("planner")
     with pytest.raises(LeaseLost):
         await asked
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> list[str]:
+    """A list that grows with each call of a statement."""
+    calls, statement = [], getattr(module, name)
+
+    async def counted(*arguments, **named):
+        calls.append(name)
+        return await statement(*arguments, **named)
+
+    monkeypatch.setattr(module, name, counted)
+    return calls
 
 
 async def test_a_stop_ends_every_wait(build: Builder) -> None:
     await build.declare()
     planner = build.trainer("planner")
     await planner.resume()
-    asked = asyncio.create_task(planner.lease(LONG_S))
+    asked = asyncio.create_task(planner.lease(60.0))
     await waiting(build.app, build.run)
     build.app.state.on_stop()
-    assert (await asked).delivery is None
+    async with asyncio.timeout(30):
+        assert (await asked).delivery is None
 
 
 @pytest.fixture
@@ -141,11 +161,12 @@ async def test_redis_wakes_long_before_the_poll_would(database: str, redis_url: 
         build = await Builder(app, client).declare()
         planner = build.trainer("planner")
         await planner.resume()
-        asked = asyncio.create_task(planner.lease(LONG_S))
+        asked = asyncio.create_task(planner.lease(60.0))
         await until(lambda: app.state.service.doorbell._connected)
         await waiting(app, build.run)
         await build.fill(1, calls=0)
-        assert (await asked).delivery is not None
+        async with asyncio.timeout(30):
+            assert (await asked).delivery is not None
 
 
 async def test_without_a_redis_at_its_url_the_waiters_poll(database: str, sync_config: SyncConfig) -> None:
