@@ -71,4 +71,6 @@ async def _warm_up_one(
 def _command(role: Role, out: Path, settings: Settings) -> list[str]:
     command = [sys.executable, "-m", "shared.cli.main", "warmup", "--environment", settings.demo.environment]
     command += ["--role", role, "--out", str(out), "--seed", str(settings.warmup.seed), "--json"]
+    for name, value in settings.demo.environment_options.items():
+        command += ["--option", f"{name}={json.dumps(value)}"]
     return command + (["--steps", str(settings.warmup.steps)] if settings.warmup.steps is not None else [])
