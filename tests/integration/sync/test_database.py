@@ -108,12 +108,12 @@ POISON = [
 ]
 
 
-@pytest.mark.parametrize(("table", "column", "value"), POISON)
-async def test_the_database_itself_refuses_poison(build: Builder, table: str, column: str, value: str) -> None:
+async def test_the_database_itself_refuses_poison(build: Builder) -> None:
     await build.declare()
     await build.fill(1)
-    with pytest.raises(IntegrityError, match="check constraint"):
-        await build.sql(f"UPDATE {table} SET {column} = {value}")
+    for table, column, value in POISON:
+        with pytest.raises(IntegrityError, match="check constraint"):
+            await build.sql(f"UPDATE {table} SET {column} = {value}")
 
 
 async def test_bytes_received_are_counted_by_run(build: Builder) -> None:
