@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from shared.errors import UserError
 from shared.policy.folder import check_model_folder
 
+ATTENTION = (DynamicLayer, DynamicSlidingWindowLayer)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -36,8 +38,8 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype = torch.fl
     model, report = loaded
     if report["missing_keys"]:
         raise UserError(f"{folder} lacks weights of its model: {', '.join(sorted(report['missing_keys'])[:5])}")
-    if model._is_stateful:
-        raise UserError(f"{folder}: {type(model).__name__} keeps a recurrent state, which left padding would corrupt")
+    if not all(type(layer) in ATTENTION for layer in DynamicCache(config=model.config).layers):
+        raise UserError(f"{folder}: {type(model).__name__} has layers without attention, whose state padding corrupts")
     return model.to(device).eval()
 
 

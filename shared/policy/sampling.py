@@ -64,8 +64,9 @@ def draw(logprobs: Tensor, generator: Generator | None = None) -> Tensor:
     """
     cumulative = logprobs.exp().cumsum(-1, dtype=torch.float64)
     uniform = torch.rand(len(logprobs), 1, dtype=torch.float64, device=logprobs.device, generator=generator)
-    tokens = torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)
-    return tokens[:, 0].clamp_(max=logprobs.shape[1] - 1)
+    total = cumulative[:, -1:]
+    below = torch.nextafter(total, torch.zeros_like(total))  # the product may round up to the total, past every token
+    return torch.searchsorted(cumulative, torch.minimum(uniform * total, below), right=True)[:, 0]
 
 
 def _append(turns: list[Turn], prompts: Sequence[Prompt], tokens: list[int]) -> None:

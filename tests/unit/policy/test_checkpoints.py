@@ -145,10 +145,15 @@ def test_resume_is_bit_exact(tmp_path):
     assert all(torch.equal(tensor, unbroken.state_dict()[name]) for name, tensor in second.state_dict().items())
 
 
-def test_before_the_first_step_there_is_no_optimiser_state(tmp_path):
+def test_before_the_first_step_and_after_going_back_to_it_there_is_no_optimiser_state(tmp_path):
     model = build_model()
     trainer = Trainer(model, TrainerConfig(), total_steps=5)
     save_file(optimizer_state(model, trainer.optimizer), tmp_path / "o.safetensors")
+    load_optimizer_state(model, trainer.optimizer, load_file(tmp_path / "o.safetensors"))
+    assert optimizer_state(model, trainer.optimizer) == {}
+    trainer.accumulate(examples(), 1)
+    trainer.apply(1)
+    assert optimizer_state(model, trainer.optimizer)
     load_optimizer_state(model, trainer.optimizer, load_file(tmp_path / "o.safetensors"))
     assert optimizer_state(model, trainer.optimizer) == {}
 

@@ -3,6 +3,7 @@ import shutil
 
 import pytest
 import torch
+from transformers import Lfm2Config, Lfm2ForCausalLM
 
 from shared.errors import UserError
 from shared.policy.model import load_model, resolve_device
@@ -88,11 +89,13 @@ def test_weights_of_a_sharded_folder_load(tmp_path, model_folder):
     assert all(torch.equal(tensor, source.state_dict()[name]) for name, tensor in target.state_dict().items())
 
 
-def test_a_recurrent_model_is_refused(tmp_path):
-    from transformers import MambaConfig, MambaForCausalLM
-
-    MambaForCausalLM(MambaConfig(vocab_size=64, hidden_size=16, num_hidden_layers=1)).save_pretrained(tmp_path / "m")
-    with pytest.raises(UserError, match="recurrent"):
+def test_a_model_with_layers_without_attention_is_refused(tmp_path):
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
+    config = Lfm2Config(
+        vocab_size=64, hidden_size=32, num_hidden_layers=2, layer_types=["conv", "full_attention"], **heads
+    )
+    Lfm2ForCausalLM(config).save_pretrained(tmp_path / "m")
+    with pytest.raises(UserError, match="Lfm2ForCausalLM has layers without attention"):
         load_model(tmp_path / "m", CPU)
 
 

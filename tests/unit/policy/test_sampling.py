@@ -91,6 +91,13 @@ def test_draws_follow_the_distribution():
     assert counts.tolist() == pytest.approx(probabilities.tolist(), abs=0.01)
 
 
+def test_the_least_and_the_greatest_draw_are_tokens_that_have_a_probability(monkeypatch):
+    rows = torch.tensor([[0.0, 0.5, 0.5, 0.0]]).log()
+    for uniform, token in ((0.0, 1), (1 - 2**-53, 2)):
+        monkeypatch.setattr(torch, "rand", lambda *shape, uniform=uniform, **_: torch.full(shape, uniform).double())
+        assert draw(rows).tolist() == [token]
+
+
 def test_a_seed_repeats_its_draws():
     model = build_model()
     first, again, other = (sample(model, prompts(), 1.0, torch.Generator().manual_seed(s)) for s in (1, 1, 2))

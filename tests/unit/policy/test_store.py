@@ -129,6 +129,9 @@ async def test_a_store_that_cannot_write_says_so_and_keeps_what_it_has(store, ma
     with pytest.raises(Unavailable, match="full"):  # what SQLite says of a full disk, too
         await store.put(make_trajectory(5000, id=refused.id))
     assert set(await store.get([kept.id, refused.id])) == {kept.id}
+    await asyncio.wrap_future(store._writer.submit(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchone()))
+    await store.put(refused)
+    assert set(await store.get([kept.id, refused.id])) == {kept.id, refused.id}
 
 
 def test_another_file_is_refused_by_name(tmp_path):
@@ -177,6 +180,13 @@ def write_until_killed(path: Path) -> list[int]:
     promised += [int(line) for line in writer.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
     writer.wait(10)
     return promised
+
+
+async def test_every_commit_is_synced_to_disk(store):
+    """Of a crash of the whole machine, which no test can stage, these two settings are the guarantee."""
+    pragmas = ("journal_mode", "synchronous")
+    query = store._writer.submit(lambda c: [c.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas])
+    assert await asyncio.wrap_future(query) == ["wal", 2]
 
 
 async def test_what_was_durable_survives_kill_9(tmp_path: Path):
