@@ -14,6 +14,10 @@ from shared.schemas.invocation import EvaluationRequest, EvaluationView
 POLL_S = 0.25
 
 
+class EvaluationFailed(UserError):
+    """An evaluation ended without a result."""
+
+
 class Evaluator:
     """Runs evaluations on the planner server; what is finished is kept in a JSONL file and not run again."""
 
@@ -41,7 +45,7 @@ class Evaluator:
             view = EvaluationView.model_validate_json((await self._send("GET", f"/v1/evaluations/{name}")).content)
             progress(view.done)
             if view.state == "failed":
-                raise UserError(f"the evaluation on {request.split} failed: {view.reason}")
+                raise EvaluationFailed(f"the evaluation on {request.split} failed: {view.reason}")
             if view.state == "done":
                 return self._keep(view)
             self._check()

@@ -1,18 +1,18 @@
 """Follow a run until it is finished: progress bars, metrics, validations beside the training, the learning verdict."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.progress import Progress
 
-from shared.cli.demo.evaluations import Evaluator
+from shared.cli.demo.evaluations import EvaluationFailed, Evaluator
 from shared.cli.demo.metrics import Metrics
 from shared.cli.demo.services import Services
 from shared.cli.demo.settings import Settings, run_name, trained
 from shared.cli.demo.verdict import verdict
 from shared.client import SyncClient
-from shared.errors import UserError
+from shared.errors import NotFound, UserError
 from shared.schemas import Role
 from shared.schemas.invocation import EvaluationRequest
 from shared.schemas.run import RunStatus
@@ -35,6 +35,7 @@ class Watch:
     evaluator: Evaluator
     metrics: Metrics
     progress: Progress
+    _missed: set[int] = field(default_factory=set)
 
     async def until_finished(self) -> RunStatus:
         """Returns the last status; raises NotLearning, or UserError where the run failed or a server died."""
@@ -85,21 +86,31 @@ class Watch:
             )
 
     async def _validate_next(self) -> bool:
-        """Validate the oldest pair of checkpoints that nobody has judged yet; keep it if it is the best."""
+        """Validate the newest pair of checkpoints that nobody has judged yet; keep it if it is the best.
+
+        A pair that retention removes meanwhile is missed: validation goes on beside the training, never in its way.
+        """
         urls = [getattr(self.services.urls, role) for role in trained(self.settings)]
-        have = set.intersection(*[await self.evaluator.checkpoints(url) for url in urls])
-        every = self.settings.demo.validation_every
-        steps = sorted(int(name.removeprefix("step-")) for name in have if name.startswith("step-"))
-        due = [step for step in steps if step % every == 0 and step not in self.metrics.validations]
-        if not due:
+        step = max(self._due(set.intersection(*[await self.evaluator.checkpoints(url) for url in urls])), default=None)
+        if step is None:
             return False
-        name = f"step-{due[0]}"
-        request = validation_request(self.settings, name)
-        self.metrics.add_validation(due[0], view := await self.evaluator.evaluate(request))
-        if view.accuracy == max(self.metrics.validations.values()):
-            for url in urls:
-                await self.evaluator.keep_checkpoint(url, name)
+        name = f"step-{step}"
+        try:
+            view = await self.evaluator.evaluate(validation_request(self.settings, name))
+            self.metrics.add_validation(step, view)
+            if view.accuracy == max(self.metrics.validations.values()):
+                for url in urls:
+                    await self.evaluator.keep_checkpoint(url, name)
+        except (NotFound, EvaluationFailed) as error:
+            self._missed.add(step)
+            self.progress.console.print(f"validation of step {step} was missed: {error.detail}")
         return True
+
+    def _due(self, names: set[str]) -> set[int]:
+        """The steps of those checkpoints that are to be validated."""
+        steps = {int(name.removeprefix("step-")) for name in names if name.startswith("step-")}
+        done = self._missed | self.metrics.validations.keys()
+        return {step for step in steps - done if step % self.settings.demo.validation_every == 0}
 
 
 def validation_request(settings: Settings, checkpoint: str) -> EvaluationRequest:
