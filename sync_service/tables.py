@@ -77,7 +77,6 @@ groups = sa.Table(
     sa.Column("deadline", Time, nullable=False),
     sa.Column("closed_at", Time),
     sa.Column("score_deadline", Time),
-    sa.Column("sealed_at", Time),
     sa.ForeignKeyConstraint(["run", "step"], ["batches.run", "batches.step"]),
     sa.UniqueConstraint("run", "step", "index", name="groups_place"),
     _in("state", GROUP),

@@ -8,6 +8,7 @@ from sync_service import store
 from sync_service.operations import lifecycle
 from sync_service.operations.runs import drain
 from sync_service.states import GROUP, check
+from sync_service.store.groups import Admission
 from sync_service.store.runs import Run
 
 
@@ -18,24 +19,21 @@ def open_through(run: Run, slowest_live_step: int) -> int:
 
 async def open_group(connection: AsyncConnection, id: str, body: GroupOpen) -> GroupView:
     """Open a group, or answer as before; the last one of the run starts its drain."""
-    run = await store.runs.find(connection, body.run)
-    known = (await store.groups.lock(connection, [id])).get(id)
-    if known is not None:
+    found = await store.groups.admission(connection, id, body)
+    if found.known:
         return await _as_before(connection, id, body)
     # The first group starts the run and the last one drains it; the others only need its state to stand still. When
     # the last step may be opened, `staleness` steps before it may still lack groups, too.
-    exclusive = run.state == "declared" or body.step >= run.spec.steps - run.spec.staleness
+    spec = found.run.spec
+    exclusive = found.run.state == "declared" or body.step >= spec.steps - spec.staleness
     run = await store.runs.find(connection, body.run, lock="update" if exclusive else "share")
-    await _admit(connection, run, body)
-    opened = await store.batches.count_opened(connection, body.run, body.step)
-    if opened == 1:
-        await store.deliveries.insert(connection, body.run, body.step, run.spec.trained_roles)
-    await store.groups.insert(connection, id, body, run.spec.rollout_deadline_s)
+    _admit(run, found, body)
+    await store.groups.insert(connection, id, body, spec)
     if run.state == "declared":
         await store.runs.set_state(connection, body.run, "running")
-    if exclusive and await store.batches.full(connection, body.run, run.spec.groups_per_step) == run.spec.steps:
+    if exclusive and await store.batches.full(connection, body.run, spec.groups_per_step) == spec.steps:
         await drain(connection, run)
-    return await store.groups.find(connection, id)
+    return GroupView(group=id, **body.model_dump(), state="open", scoring="pending")
 
 
 async def _as_before(connection: AsyncConnection, id: str, body: GroupOpen) -> GroupView:
@@ -45,7 +43,7 @@ async def _as_before(connection: AsyncConnection, id: str, body: GroupOpen) -> G
     return view
 
 
-async def _admit(connection: AsyncConnection, run: Run, body: GroupOpen) -> None:
+def _admit(run: Run, found: Admission, body: GroupOpen) -> None:
     """Raise where a group of this step and index cannot be opened now."""
     if body.step > run.spec.steps:
         raise InvalidInput(f"step: run {run.name} has {run.spec.steps} steps")
@@ -53,10 +51,9 @@ async def _admit(connection: AsyncConnection, run: Run, body: GroupOpen) -> None
         raise InvalidInput(f"index: run {run.name} has {run.spec.groups_per_step} groups a step")
     if run.state not in ("declared", "running"):
         raise InvalidTransition(f"run {run.name} is {run.state} and opens no group", state=run.state)
-    holder = await store.groups.at(connection, run.name, body.step, body.index)
-    if holder is not None:
-        raise Conflict(f"step {body.step}, index {body.index} is held by group {holder.group}")
-    horizon = open_through(run, await store.streams.slowest_live_step(connection, run.name))
+    if found.holder is not None:
+        raise Conflict(f"step {body.step}, index {body.index} is held by group {found.holder}")
+    horizon = open_through(run, found.live_step)
     if body.step > horizon:
         raise StalenessBound(f"step {body.step} may not be opened yet, only up to {horizon}", open_through=horizon)
 

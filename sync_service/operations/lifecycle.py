@@ -10,6 +10,7 @@ Whoever causes one of these moves makes it, in the same transaction; the reaper 
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -36,14 +37,10 @@ async def advance(connection: AsyncConnection, groups: Iterable[Group], *, disca
         by_run[group.run].append(group)
     moved = set()
     for run, theirs in sorted(by_run.items()):
-        spec = theirs[0].spec
-        closed = await _close(connection, spec, theirs, discard)
-        sealed = await _seal(connection, spec, theirs)
+        closed = _close(theirs, discard)
+        sealed = await _settle(connection, theirs, closed, discard)
         if closed or sealed:
-            steps = {group.id: group.step for group in theirs}
-            counted = [Counter(steps[id] for id in ids) for ids in (closed, sealed)]
-            await store.batches.count(connection, run, *counted)
-            await cut(connection, run, spec, sorted({*counted[0], *counted[1]}))
+            await _count(connection, run, closed, sealed)
             moved.add(run)
     return moved
 
@@ -54,53 +51,81 @@ async def settle_overdue(connection: AsyncConnection, groups: Iterable[Group]) -
     return await advance(connection, overdue) if overdue else set()
 
 
-async def _close(connection: AsyncConnection, spec: RunSpec, groups: list[Group], discard: str | None) -> list[str]:
-    closing, reasons = [], {}
+def _close(groups: list[Group], discard: str | None) -> list[Group]:
+    """Those that close now, with their new state."""
+    closing = []
     for group in groups:
         target = "discarded" if discard else outcome(group)
-        if group.state != "open" or target == "open":
-            continue
-        check(GROUP, f"group {group.id}", group.state, target)
-        group.state, group.touched = target, True
-        closing.append(group)
-        if target == "discarded":
-            reasons[group.id] = discard or "too-few-rollouts"
-    touched = [group for group in groups if group.touched]
-    if touched:
-        await store.groups.settle(connection, touched, reasons)
-        for group in touched:
-            group.touched = False
-    if closing:
-        await store.trajectories.orphan_unnamed(connection, [group.id for group in closing])
-    if reasons:
-        await store.trajectories.discard(connection, list(reasons), delivered=spec.cutter == "arrival")
-    return [group.id for group in closing]
+        if group.state == "open" and target != "open":
+            check(GROUP, f"group {group.id}", group.state, target)
+            group.state = target
+            closing.append(group)
+    return closing
 
 
-async def _seal(connection: AsyncConnection, spec: RunSpec, groups: list[Group]) -> set[str]:
-    """A discarded group is sealed at once, a complete one when nothing is awaited or its deadline is past."""
-    pending = [group for group in groups if group.scoring == "pending" and group.state != "open"]
-    if not pending:
-        return set()
-    forced = [group.id for group in pending if group.score_due or group.state == "discarded"]
-    sealed = await store.groups.seal(connection, [group.id for group in pending], forced)
-    for group in pending:
-        group.scoring = "sealed" if group.id in sealed else group.scoring
-    if sealed:
-        await store.trajectories.drop_at_seal(
-            connection,
-            sorted(sealed),
-            trained="executor" in spec.trained_roles,
-            pooled=spec.cutter == "arrival",
-        )
+async def _settle(
+    connection: AsyncConnection, groups: list[Group], closed: list[Group], discard: str | None
+) -> list[Group]:
+    """Write what changed, and seal: a discarded group at once, a complete one when nothing is awaited any more."""
+    closing = {group.id for group in closed}
+    rows = [_row(group, group.id in closing, discard) for group in groups if group.touched or _may_be_sealed(group)]
+    if not rows:
+        return []
+    scoring = await store.groups.settle(connection, rows)
+    sealed = [group for group in groups if group.scoring == "pending" and scoring.get(group.id) == "sealed"]
+    for group in groups:
+        group.scoring, group.touched = scoring.get(group.id, group.scoring), False
+    await _drop(connection, groups[0].spec, [group for group in closed if group.state == "discarded"], sealed)
     return sealed
 
 
-async def cut(connection: AsyncConnection, run: str, spec: RunSpec, steps: list[int]) -> None:
-    """Cut what can be cut of the batches `steps`, which are locked, and make ready the deliveries that can be."""
+def _may_be_sealed(group: Group) -> bool:
+    return group.state != "open" and group.scoring == "pending"
+
+
+def _row(group: Group, closing: bool, discard: str | None) -> dict[str, Any]:
+    return {
+        "id": group.id,
+        "final": group.final,
+        "reported": group.reported,
+        "state": group.state,
+        "closing": closing,
+        "reason": (discard or "too-few-rollouts") if closing and group.state == "discarded" else None,
+        "score_deadline_s": group.spec.score_deadline_s,
+        "seal": group.state == "discarded" or group.score_due,
+    }
+
+
+async def _drop(connection: AsyncConnection, spec: RunSpec, discarded: list[Group], sealed: list[Group]) -> None:
+    """Trajectories that no delivery will hold end when their group is discarded or sealed."""
+    pooled, trained = spec.cutter == "arrival", "executor" in spec.trained_roles
+    if discarded:
+        await store.trajectories.discard(connection, [group.id for group in discarded], delivered=pooled)
+    leftover = [group.id for group in sealed if pooled or not trained or group.reported < group.final]
+    if leftover:
+        await store.trajectories.drop_at_seal(connection, leftover, trained=trained, pooled=pooled)
+
+
+async def _count(connection: AsyncConnection, run: str, closed: list[Group], sealed: list[Group]) -> None:
+    """Count towards the batches; the last group closed cuts one, the last one sealed readies it for the executor."""
+    spec = (closed or sealed)[0].spec
+    counts = [Counter(group.step for group in groups) for groups in (closed, sealed)]
+    batches = await store.batches.count(connection, run, *counts)
+    newly_cut = await cut(connection, run, spec, [batch.step for batch in batches if batch.all_closed])
+    all_sealed = [batch.step for batch in batches if batch.all_sealed and batch.step not in newly_cut]
+    if all_sealed:
+        await store.deliveries.make_ready(connection, run, all_sealed, pooled=spec.cutter == "arrival")
+
+
+async def cut(connection: AsyncConnection, run: str, spec: RunSpec, steps: list[int]) -> list[int]:
+    """Cut what can be cut of the batches `steps`, which are locked, and make ready what is ready at the cut; which."""
+    if not steps:
+        return []
     newly_cut = await store.batches.cut(connection, run, steps, spec.groups_per_step)
     pooled = spec.cutter == "arrival"
     if pooled and "executor" in spec.trained_roles:
         for step in newly_cut:
             await store.trajectories.collect(connection, run, step)
-    await store.deliveries.make_ready(connection, run, steps, pooled=pooled)
+    if newly_cut:
+        await store.deliveries.make_ready(connection, run, newly_cut, pooled=pooled)
+    return newly_cut

@@ -28,35 +28,24 @@ async def submit(connection: AsyncConnection, items: Sequence[RolloutItem]) -> t
     named = {id for item in items for id in item.body.executor_trajectories}
     judge = _Judge(
         groups,
-        known=await store.rollouts.find_many(connection, [item.id for item in items]),
-        slots=await store.rollouts.final_slots(connection, groups) if groups else set(),
+        rollouts=await store.rollouts.find_around(connection, [item.id for item in items], groups),
         trajectories=await store.trajectories.find_many(connection, named) if named else {},
     )
     outcomes = [judge.outcome(item) for item in items]
-    if judge.rows:
-        await store.rollouts.insert(connection, judge.rows)
-        if judge.names and not await store.trajectories.name(connection, judge.names):
-            raise Again
-        await store.trajectories.adopt(connection, [row["id"] for row in judge.rows])
+    if judge.rows and not await store.rollouts.record(connection, judge.rows):
+        raise Again
     return outcomes, moved | await lifecycle.advance(connection, groups.values())
 
 
 class _Judge:
-    """Judges items one after another; `rows` and `names` are what is to be written for those it accepted."""
+    """Judges items one after another; `rows` is what is to be written for those it accepted."""
 
-    def __init__(
-        self,
-        groups: dict[str, Group],
-        known: dict[str, Row],
-        slots: set[tuple[str, int]],
-        trajectories: dict[str, Row],
-    ) -> None:
+    def __init__(self, groups: dict[str, Group], rollouts: list[Row], trajectories: dict[str, Row]) -> None:
         self._groups = groups
-        self._answered = {id: (bytes(row.digest), row.state) for id, row in known.items()}
-        self._slots = slots
+        self._answered = {row.id: (bytes(row.digest), row.state) for row in rollouts}
+        self._slots = {(row.group_id, row.slot) for row in rollouts if row.state != "late"}
         self._owners = {id: (row.run, row.rollout_id, row.named_by) for id, row in trajectories.items()}
         self.rows: list[dict[str, Any]] = []
-        self.names: list[dict[str, Any]] = []
 
     def outcome(self, item: RolloutItem) -> Outcome:
         """Accepted (now or before, in time or late), or why not."""
@@ -101,19 +90,10 @@ class _Judge:
         if state != "late":
             self._slots.add((group.id, body.slot))
             group.count(reported=state == "reported")
-        for id in body.executor_trajectories:
-            self._owners[id] = (body.run, item.id, state)
-            self.names.append(
-                {
-                    "id": id,
-                    "run": body.run,
-                    "rollout_id": item.id,
-                    "group_id": group.id,
-                    "named_by": state,
-                    "batch_step": group.step if state == "reported" and group.spec.cutter == "group" else None,
-                }
-            )
+        self._owners |= dict.fromkeys(body.executor_trajectories, (body.run, item.id, state))
         fields = body.model_dump(mode="json", exclude={"group", "status", "version"})
         version = body.version.model_dump() if body.version else {}
         fields |= {f"version_{part}": value for part, value in version.items()}
-        self.rows.append(fields | {"id": item.id, "group_id": group.id, "state": state, "digest": fingerprint.hex()})
+        fields |= {"id": item.id, "group_id": group.id, "state": state, "digest": fingerprint.hex()}
+        in_batch = state == "reported" and group.spec.cutter == "group"
+        self.rows.append(fields | {"batch_step": group.step if in_batch else None})

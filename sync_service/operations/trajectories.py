@@ -29,7 +29,9 @@ async def submit(connection: AsyncConnection, items: Sequence[TrajectoryItem]) -
     rollouts = await store.rollouts.find_many(connection, rollout_ids)
     if any(row.group_id not in groups for row in rollouts.values()):
         raise Again  # that rollout came between the two statements
-    runs = await store.runs.find_many(connection, sorted({item.body.run for item in items}))
+    runs = {group.run: Run(group.run, group.spec, group.run_state, None) for group in groups.values()}
+    if strangers := {item.body.run for item in items} - runs.keys():
+        runs |= await store.runs.find_many(connection, sorted(strangers))
     judge = _Judge(
         runs,
         groups,

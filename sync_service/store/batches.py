@@ -2,34 +2,26 @@
 
 from collections import Counter
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sync_service.store.recordset import recordset
-
-_OPENED = text("""
-INSERT INTO batches AS b (run, step, opened) VALUES (:run, :step, 1)
-ON CONFLICT (run, step) DO UPDATE SET opened = b.opened + 1
-RETURNING opened
-""")
-
-
-async def count_opened(connection: AsyncConnection, run: str, step: int) -> int:
-    """How many groups of the step are opened, the one that is opened now included."""
-    return (await connection.execute(_OPENED, {"run": run, "step": step})).scalar_one()
-
 
 _COUNT = text("""
 UPDATE batches b SET closed = b.closed + c.closed, sealed = b.sealed + c.sealed
 FROM json_to_recordset(CAST(:rows AS json)) AS c (step int, closed int, sealed int)
 WHERE b.run = :run AND b.step = c.step
+RETURNING b.step, b.cut_at IS NULL AND b.closed = b.opened AS all_closed, b.sealed = b.opened AS all_sealed
 """)
 
 
-async def count(connection: AsyncConnection, run: str, closed: Counter[int], sealed: Counter[int]) -> None:
-    """Add to the counts of steps; this locks them, so of two who close the last groups the second sees both."""
+async def count(connection: AsyncConnection, run: str, closed: Counter[int], sealed: Counter[int]) -> list[Row]:
+    """Add to the counts of steps: step, all_closed (and not cut), all_sealed.
+
+    This locks them, so of two who close the last groups the second one sees both.
+    """
     rows = [{"step": s, "closed": closed[s], "sealed": sealed[s]} for s in sorted({*closed, *sealed})]
-    await connection.execute(_COUNT, {"run": run, "rows": recordset(rows)})
+    return list(await connection.execute(_COUNT, {"run": run, "rows": recordset(rows)}))
 
 
 _LOCK_UNCUT = text("SELECT step FROM batches WHERE run = :run AND cut_at IS NULL ORDER BY step FOR NO KEY UPDATE")

@@ -7,23 +7,9 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import NotFound
-from shared.ids import new_id
 from shared.schemas.stream import Ack, StepStatistics
 from shared.schemas.views import DeliveryRow
-from sync_service.store.recordset import recordset
 from sync_service.store.views import view
-
-_INSERT = text("""
-INSERT INTO deliveries (id, run, role, step) SELECT id, :run, role, :step
-FROM json_to_recordset(CAST(:rows AS json)) AS d (id uuid, role text)
-""")
-
-
-async def insert(connection: AsyncConnection, run: str, step: int, roles: tuple[str, ...]) -> None:
-    """A step's first group is opened: each role that trains will have a delivery of it."""
-    rows = [{"id": new_id(), "role": role} for role in roles]
-    await connection.execute(_INSERT, {"run": run, "step": step, "rows": recordset(rows)})
-
 
 _MAKE_READY = text("""
 UPDATE deliveries d SET state = 'ready', ready_at = now()
@@ -33,10 +19,9 @@ WHERE d.run = :run AND d.step = ANY(:steps) AND d.state = 'waiting' AND b.run = 
 """)
 
 
-async def make_ready(connection: AsyncConnection, run: str, steps: list[int], *, pooled: bool) -> bool:
-    """The planner's at the cut; the executor's once all groups are sealed, or (`pooled`) at the cut. Whether any."""
-    result = await connection.execute(_MAKE_READY, {"run": run, "steps": steps, "pooled": pooled})
-    return result.rowcount > 0
+async def make_ready(connection: AsyncConnection, run: str, steps: list[int], *, pooled: bool) -> None:
+    """The planner's at the cut; the executor's once all groups are sealed, or (`pooled`) at the cut."""
+    await connection.execute(_MAKE_READY, {"run": run, "steps": steps, "pooled": pooled})
 
 
 _COLUMNS = "id, run, role, step, state, epoch, attempts, error, outcome, reason, acked_at, digest, by_operator"

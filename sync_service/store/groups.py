@@ -1,6 +1,6 @@
 """Groups: K slots of one task, closed once, sealed once."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,10 +8,11 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import NotFound
+from shared.ids import new_id
 from shared.schemas.rollout import GroupOpen, GroupView
 from shared.schemas.run import RunSpec
 from sync_service.store.recordset import recordset
-from sync_service.store.runs import parse_spec
+from sync_service.store.runs import Run, parse_spec
 from sync_service.store.views import view
 
 
@@ -95,57 +96,83 @@ async def lock_due(connection: AsyncConnection, limit: int) -> list[Group]:
     return [_group(row) for row in await connection.execute(_LOCK_DUE, {"limit": limit})]
 
 
-_INSERT = text("""
+_ADMISSION = text("""
+SELECT r.run, r.spec::text AS spec, r.state, r.reason,
+    EXISTS (SELECT FROM groups g WHERE g.id = CAST(:id AS uuid)) AS known,
+    (SELECT g.id FROM groups g WHERE g.run = r.run AND g.step = :step AND g.index = :index) AS holder,
+    (SELECT coalesce(min(s.live_step), 0) FROM streams s WHERE s.run = r.run) AS live_step
+FROM runs r WHERE r.run = :run
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What decides whether a group may be opened: its run, whether its id and its place are taken, the live step."""
+
+    run: Run
+    known: bool
+    holder: str | None
+    live_step: int
+
+
+async def admission(connection: AsyncConnection, id: str, body: GroupOpen) -> Admission:
+    """Read it all at once, unlocked: the unique keys decide in the end. NotFound where there is no such run."""
+    place = {"id": id, "run": body.run, "step": body.step, "index": body.index}
+    row = (await connection.execute(_ADMISSION, place)).one_or_none()
+    if row is None:
+        raise NotFound(f"there is no run {body.run}")
+    return Admission(Run.of(row), row.known, row.holder, row.live_step)
+
+
+_OPEN = text("""
+WITH batch AS (
+    INSERT INTO batches AS b (run, step, opened) VALUES (:run, :step, 1)
+    ON CONFLICT (run, step) DO UPDATE SET opened = b.opened + 1
+    RETURNING opened
+), deliveries AS (
+    INSERT INTO deliveries (id, run, role, step) SELECT d.id, :run, d.role, :step
+    FROM batch, json_to_recordset(CAST(:deliveries AS json)) AS d (id uuid, role text) WHERE batch.opened = 1
+)
 INSERT INTO groups (id, run, step, index, task_id, deadline)
 VALUES (CAST(:id AS uuid), :run, :step, :index, :task_id, now() + make_interval(secs => :deadline_s))
 """)
 
 
-async def insert(connection: AsyncConnection, id: str, body: GroupOpen, deadline_s: float) -> None:
-    """Open a group."""
-    await connection.execute(_INSERT, {"id": id, **body.model_dump(), "deadline_s": deadline_s})
+async def insert(connection: AsyncConnection, id: str, body: GroupOpen, spec: RunSpec) -> None:
+    """Open a group; with the first one of a step, its batch and a delivery of it for each role that trains."""
+    rows = [{"id": new_id(), "role": role} for role in spec.trained_roles]
+    values = {"deliveries": recordset(rows), "deadline_s": spec.rollout_deadline_s}
+    await connection.execute(_OPEN, {"id": id, **body.model_dump(), **values})
 
 
 _SETTLE = text("""
-UPDATE groups g SET final = s.final, reported = s.reported, state = s.state, reason = s.reason,
-    closed_at = CASE WHEN s.state <> 'open' THEN now() END,
-    score_deadline = CASE WHEN s.state = 'complete' THEN now() + make_interval(secs => s.score_deadline_s) END
-FROM json_to_recordset(CAST(:rows AS json)) AS s (
-    id uuid, final int, reported int, state text, reason text, score_deadline_s double precision)
-WHERE g.id = s.id AND g.state = 'open'
+WITH settled AS (
+    SELECT * FROM json_to_recordset(CAST(:rows AS json)) AS s (id uuid, final int, reported int, state text,
+        closing boolean, reason text, score_deadline_s double precision, seal boolean)
+), orphaned AS (
+    UPDATE trajectories t SET state = 'orphan', reason = 'not-named' FROM settled s
+    WHERE s.closing AND t.group_id = s.id AND t.named_by IS NULL AND t.state IN ('scored', 'unscored')
+)
+UPDATE groups g SET final = s.final, reported = s.reported, state = s.state, reason = coalesce(s.reason, g.reason),
+    closed_at = CASE WHEN s.closing THEN now() ELSE g.closed_at END,
+    score_deadline = CASE WHEN s.closing AND s.state = 'complete'
+        THEN now() + make_interval(secs => s.score_deadline_s) ELSE g.score_deadline END,
+    scoring = CASE WHEN s.seal OR s.state = 'complete' AND NOT EXISTS (
+            SELECT FROM trajectories t WHERE t.group_id = g.id AND t.state = 'awaited' AND t.named_by = 'reported')
+        THEN 'sealed' ELSE g.scoring END
+FROM settled s WHERE g.id = s.id
+RETURNING g.id, g.scoring
 """)
 
 
-async def settle(connection: AsyncConnection, groups: Iterable[Group], reasons: dict[str, str]) -> None:
-    """Write the counts and states of locked groups that were open."""
-    rows = [
-        {
-            "id": group.id,
-            "final": group.final,
-            "reported": group.reported,
-            "state": group.state,
-            "reason": reasons.get(group.id),
-            "score_deadline_s": group.spec.score_deadline_s,
-        }
-        for group in groups
-    ]
-    await connection.execute(_SETTLE, {"rows": recordset(rows)})
+async def settle(connection: AsyncConnection, rows: list[dict[str, Any]]) -> dict[str, str]:
+    """Write counts and states of locked groups; their scoring then, by id.
 
-
-_SEAL = text("""
-UPDATE groups g SET scoring = 'sealed', sealed_at = now()
-WHERE g.id = ANY(CAST(:ids AS uuid[])) AND g.scoring = 'pending' AND (
-    g.id = ANY(CAST(:forced AS uuid[]))
-    OR NOT EXISTS (
-        SELECT FROM trajectories t WHERE t.group_id = g.id AND t.state = 'awaited' AND t.named_by = 'reported'))
-RETURNING g.id
-""")
-
-
-async def seal(connection: AsyncConnection, ids: list[str], forced: list[str]) -> set[str]:
-    """Seal closed groups: those of `forced`, and those that await no trajectory of a reported rollout."""
-    rows = await connection.execute(_SEAL, {"ids": ids, "forced": forced})
-    return {row.id for row in rows}
+    `closing`: it closes now, so what no rollout has named, none will. A complete group is sealed when it awaits no
+    trajectory of a reported rollout, or when `seal` says so.
+    """
+    settled = await connection.execute(_SETTLE, {"rows": recordset(rows)})
+    return {row.id: row.scoring for row in settled}
 
 
 _VIEW = """
@@ -154,7 +181,6 @@ SELECT g.id AS "group", g.run, g.step, g.index, g.task_id, g.state, g.scoring, g
 FROM groups g
 """
 _FIND = text(f"{_VIEW} WHERE g.id = CAST(:id AS uuid)")
-_AT = text(f"{_VIEW} WHERE g.run = :run AND g.step = :step AND g.index = :index")
 _PAGE = text(f"""{_VIEW}
 WHERE g.run = :run AND (CAST(:state AS text) IS NULL OR g.state = :state) AND (g.step, g.index) > (:step, :index)
 ORDER BY g.step, g.index LIMIT :limit
@@ -167,12 +193,6 @@ async def find(connection: AsyncConnection, id: str) -> GroupView:
     if row is None:
         raise NotFound(f"there is no group {id}")
     return view(GroupView, row)
-
-
-async def at(connection: AsyncConnection, run: str, step: int, index: int) -> GroupView | None:
-    """The group that holds a place of a batch."""
-    row = (await connection.execute(_AT, {"run": run, "step": step, "index": index})).one_or_none()
-    return view(GroupView, row) if row is not None else None
 
 
 async def page(

@@ -1,6 +1,6 @@
 """Rollouts: submitted once, final."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Row, text
@@ -22,32 +22,50 @@ async def find_many(connection: AsyncConnection, ids: Collection[str]) -> dict[s
     return {row.id: row for row in rows}
 
 
-_FINAL_SLOTS = text("""
-SELECT group_id, slot FROM rollouts WHERE group_id = ANY(CAST(:groups AS uuid[])) AND state <> 'late'
+_FIND_AROUND = text("""
+SELECT id, group_id, slot, state, digest FROM rollouts
+WHERE id = ANY(CAST(:ids AS uuid[])) OR group_id = ANY(CAST(:groups AS uuid[])) AND state <> 'late'
 """)
 
 
-async def final_slots(connection: AsyncConnection, groups: Collection[str]) -> set[tuple[str, int]]:
-    """The (group, slot) that have their rollout."""
-    rows = await connection.execute(_FINAL_SLOTS, {"groups": list(groups)})
-    return {(row.group_id, row.slot) for row in rows}
+async def find_around(connection: AsyncConnection, ids: Collection[str], groups: Collection[str]) -> list[Row]:
+    """Those of `ids` that exist, and those that hold a slot of `groups`: id, group_id, slot, state, digest."""
+    return list(await connection.execute(_FIND_AROUND, {"ids": list(ids), "groups": list(groups)}))
 
 
-_INSERT = text("""
-INSERT INTO rollouts (id, run, group_id, slot, state, reason, planner_trajectory, r_format, r_correct,
-    executor_trajectories, tokens, version_epoch, version_step, version_updates, digest)
-SELECT id, run, group_id, slot, state, reason, planner_trajectory, r_format, r_correct,
-    executor_trajectories, tokens, version_epoch, version_step, version_updates, decode(digest, 'hex')
-FROM json_to_recordset(CAST(:rows AS json)) AS r (
-    id uuid, run text, group_id uuid, slot int, state text, reason text, planner_trajectory uuid,
-    r_format smallint, r_correct double precision, executor_trajectories uuid[], tokens bigint,
-    version_epoch int, version_step int, version_updates int, digest text)
+_RECORD = text("""
+WITH came AS (
+    SELECT * FROM json_to_recordset(CAST(:rows AS json)) AS c (
+        id uuid, run text, group_id uuid, slot int, state text, reason text, planner_trajectory uuid,
+        r_format smallint, r_correct double precision, executor_trajectories uuid[], tokens bigint,
+        version_epoch int, version_step int, version_updates int, digest text, batch_step int)
+), inserted AS (
+    INSERT INTO rollouts (id, run, group_id, slot, state, reason, planner_trajectory, r_format, r_correct,
+        executor_trajectories, tokens, version_epoch, version_step, version_updates, digest)
+    SELECT id, run, group_id, slot, state, reason, planner_trajectory, r_format, r_correct,
+        executor_trajectories, tokens, version_epoch, version_step, version_updates, decode(digest, 'hex') FROM came
+), adopted AS (
+    UPDATE trajectories t SET group_id = c.group_id, orphan_at = NULL FROM came c
+    WHERE t.rollout_id = c.id AND t.run = c.run AND t.group_id IS NULL AND t.id <> ALL(c.executor_trajectories)
+)
+INSERT INTO trajectories AS t (id, run, rollout_id, group_id, named_by, batch_step, state)
+SELECT named.id, c.run, c.id, c.group_id, c.state, c.batch_step, 'awaited'
+FROM came c, unnest(c.executor_trajectories) AS named (id)
+ORDER BY named.id
+ON CONFLICT (id) DO UPDATE SET
+    group_id = excluded.group_id, named_by = excluded.named_by, batch_step = excluded.batch_step, orphan_at = NULL,
+    state = CASE WHEN excluded.named_by = 'late' AND t.state IN ('scored', 'unscored') THEN 'late' ELSE t.state END
+WHERE t.rollout_id = excluded.rollout_id AND t.run = excluded.run AND t.named_by IS NULL
 """)
 
 
-async def insert(connection: AsyncConnection, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Record new rollouts."""
-    await connection.execute(_INSERT, {"rows": recordset(rows)})
+async def record(connection: AsyncConnection, rows: list[dict[str, Any]]) -> bool:
+    """Insert new rollouts, and tie to each the trajectories that it names; false where another took one in between.
+
+    What came before its rollout, and is not named by it, now at least knows its group.
+    """
+    names = sum(len(row["executor_trajectories"]) for row in rows)
+    return (await connection.execute(_RECORD, {"rows": recordset(rows)})).rowcount == names
 
 
 _RECORD_FATES = text("""

@@ -21,6 +21,11 @@ class Run:
     state: str
     reason: str | None
 
+    @classmethod
+    def of(cls, row: Row) -> "Run":
+        """From a row's run, spec (as text), state and reason."""
+        return cls(row.run, parse_spec(row.spec), row.state, row.reason)
+
     def view(self) -> RunView:
         """As the wire shows it."""
         return RunView.model_validate(
@@ -32,10 +37,6 @@ class Run:
 def parse_spec(spec: str) -> RunSpec:
     """The spec that this JSON text is: parsed once, as it is read with nearly every request."""
     return RunSpec.model_validate_json(spec)
-
-
-def _run(row: Row) -> Run:
-    return Run(row.run, parse_spec(row.spec), row.state, row.reason)
 
 
 _INSERT = text("""
@@ -63,7 +64,7 @@ async def find(connection: AsyncConnection, run: str, lock: str = "none") -> Run
     row = (await connection.execute(_SELECT[lock], {"run": run})).one_or_none()
     if row is None:
         raise NotFound(f"there is no run {run}")
-    return _run(row)
+    return Run.of(row)
 
 
 _SELECT_MANY = text(f"SELECT {_COLUMNS} FROM runs WHERE run = ANY(:runs)")  # noqa: S608 - no value from outside
@@ -72,7 +73,7 @@ _SELECT_MANY = text(f"SELECT {_COLUMNS} FROM runs WHERE run = ANY(:runs)")  # no
 async def find_many(connection: AsyncConnection, runs: list[str]) -> dict[str, Run]:
     """Those of `runs` that exist, by name."""
     rows = await connection.execute(_SELECT_MANY, {"runs": runs})
-    return {row.run: _run(row) for row in rows}
+    return {row.run: Run.of(row) for row in rows}
 
 
 _PAGE = text(f"SELECT {_COLUMNS} FROM runs WHERE run > :after ORDER BY run LIMIT :limit")  # noqa: S608 - likewise
@@ -80,7 +81,7 @@ _PAGE = text(f"SELECT {_COLUMNS} FROM runs WHERE run > :after ORDER BY run LIMIT
 
 async def page(connection: AsyncConnection, after: str, limit: int) -> list[Run]:
     """Runs by name, above `after`."""
-    return [_run(row) for row in await connection.execute(_PAGE, {"after": after, "limit": limit})]
+    return [Run.of(row) for row in await connection.execute(_PAGE, {"after": after, "limit": limit})]
 
 
 _SET_STATE = text("""

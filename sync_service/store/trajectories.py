@@ -23,37 +23,6 @@ async def find_many(connection: AsyncConnection, ids: Collection[str]) -> dict[s
     return {row.id: row for row in rows}
 
 
-_NAME = text("""
-INSERT INTO trajectories AS t (id, run, rollout_id, group_id, named_by, batch_step, state)
-SELECT id, run, rollout_id, group_id, named_by, batch_step, 'awaited'
-FROM json_to_recordset(CAST(:rows AS json)) AS n (
-    id uuid, run text, rollout_id uuid, group_id uuid, named_by text, batch_step int)
-ORDER BY id
-ON CONFLICT (id) DO UPDATE SET
-    group_id = excluded.group_id, named_by = excluded.named_by, batch_step = excluded.batch_step, orphan_at = NULL,
-    state = CASE WHEN excluded.named_by = 'late' AND t.state IN ('scored', 'unscored') THEN 'late' ELSE t.state END
-WHERE t.rollout_id = excluded.rollout_id AND t.run = excluded.run AND t.named_by IS NULL
-""")
-
-
-async def name(connection: AsyncConnection, rows: list[dict[str, Any]]) -> bool:
-    """Tie trajectories to the rollouts that name them; false where another rollout took one in between."""
-    result = await connection.execute(_NAME, {"rows": recordset(rows)})
-    return result.rowcount == len(rows)
-
-
-_ADOPT = text("""
-UPDATE trajectories t SET group_id = r.group_id, orphan_at = NULL
-FROM rollouts r
-WHERE r.id = ANY(CAST(:rollouts AS uuid[])) AND t.rollout_id = r.id AND t.run = r.run AND t.group_id IS NULL
-""")
-
-
-async def adopt(connection: AsyncConnection, rollouts: Collection[str]) -> None:
-    """What came before its rollout, and is not named by it, now at least knows its group."""
-    await connection.execute(_ADOPT, {"rollouts": list(rollouts)})
-
-
 _SUBMIT = text("""
 INSERT INTO trajectories AS t (id, run, rollout_id, group_id, state, reason, unscored_reason, r_format, r_expert,
     tokens, version_epoch, version_step, version_updates, accepted, digest, received_at, orphan_at)
@@ -80,17 +49,6 @@ async def submit(connection: AsyncConnection, rows: list[dict[str, Any]]) -> boo
     """Record scores; false where a rollout named one of them in between, and with it a group that is not locked."""
     result = await connection.execute(_SUBMIT, {"rows": recordset(rows)})
     return result.rowcount == len(rows)
-
-
-_ORPHANED = text("""
-UPDATE trajectories SET state = 'orphan', reason = 'not-named'
-WHERE group_id = ANY(CAST(:groups AS uuid[])) AND named_by IS NULL AND state IN ('scored', 'unscored')
-""")
-
-
-async def orphan_unnamed(connection: AsyncConnection, groups: list[str]) -> None:
-    """The groups are closed: what no rollout has named, none will."""
-    await connection.execute(_ORPHANED, {"groups": groups})
 
 
 _ORPHAN_DUE = text("""

@@ -125,7 +125,6 @@ CREATE TABLE groups (
     deadline TIMESTAMP WITH TIME ZONE NOT NULL,
     closed_at TIMESTAMP WITH TIME ZONE,
     score_deadline TIMESTAMP WITH TIME ZONE,
-    sealed_at TIMESTAMP WITH TIME ZONE,
     PRIMARY KEY (id),
     FOREIGN KEY(run, step) REFERENCES batches (run, step),
     CONSTRAINT groups_place UNIQUE (run, step, index),

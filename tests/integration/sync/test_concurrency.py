@@ -106,7 +106,7 @@ async def test_a_trajectory_that_is_named_between_two_statements_is_not_named_tw
     group = await build.open()
     first, rival_group = build.rollout(group, 0), await build.open(1, 1)
     rival = build.rollout(rival_group, 0, executor_trajectories=first.body.executor_trajectories)
-    in_between(monkeypatch, store.trajectories, "name", lambda: build.report(rival))
+    in_between(monkeypatch, store.rollouts, "record", lambda: build.report(rival))
     (result,) = (await build.client.submit_rollouts([first])).items
     assert result.status == 409
     assert (await build.group(group)).final_slots == ()
