@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shared.agents.loop import Episode
-from shared.errors import BodyConflict, DeadlineExceeded
+from shared.errors import BodyConflict, DeadlineExceeded, Unavailable
 from shared.schemas.invocation import InvocationAnswer, InvocationRequest
 
 
@@ -51,7 +51,7 @@ class Invocations:
         return len(self._running)
 
     async def answer(self, invocation: str, request: InvocationRequest) -> InvocationAnswer:
-        """Start, join or recall; BodyConflict where another request came under this id, DeadlineExceeded past it."""
+        """Start, join or recall. BodyConflict: another request came under this id; Unavailable: it could not end."""
         running = self._running.get(invocation) or self._start(invocation, request)
         if running.request != request:
             raise BodyConflict(f"invocation {invocation} is in progress with another request")
@@ -59,6 +59,10 @@ class Invocations:
         running.waiting += 1
         try:
             return await asyncio.shield(running.task)
+        except asyncio.CancelledError:
+            if running.task.cancelled() and not asyncio.current_task().cancelling():  # ty: ignore[unresolved-attribute]
+                raise Unavailable("the executor is stopping") from None
+            raise
         finally:
             running.waiting -= 1
             if not running.waiting:

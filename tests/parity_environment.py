@@ -1,20 +1,21 @@
 """A trivial environment for tests, with models that nobody has trained and that speak the action protocol all the same.
 
 Every word of the two vocabularies is either a whole action (`<answer>3</answer>`, a whole call, two equal calls) or a
-piece that is none; a turn is one token. So a random model emits valid protocol with a probability that `bias` sets, and
-the rewards depend on the parity of what it sampled: its groups are live.
+piece that is none; after an action the turn ends. So a random model emits valid protocol with a probability that `bias`
+sets, and the rewards depend on the parity of what it sampled: its groups are live.
 """
 
+import asyncio
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from shared.environments.base import Environment, Split, Task, ToolContext, Trace, tool
+from shared.environments.base import Environment, Split, Task, ToolContext, ToolError, Trace, tool
 from shared.schemas import Role
 
 NUMBERS = range(8)
@@ -27,13 +28,14 @@ TEMPLATE = (
 )
 BIAS_STRENGTH = 4.0
 """What a bias of 1 adds to a token's logit, about."""
+END_STRENGTH = 30.0
 
 
 class Parity(Environment):
     """Task i asks for the parity of i. The executor's answer is judged by its own parity."""
 
     name = "parity"
-    describe_tools: ClassVar[bool] = False
+    describe_tools = False
 
     def task(self, split: Split, seed: int, index: int) -> Task:
         return Task(f"{split}-{seed}-{index}", "2", str(index % 2), {"kind": "even" if index % 2 == 0 else "odd"})
@@ -48,6 +50,38 @@ class Parity(Environment):
 
     def expert_score(self, trace: Trace) -> float:
         return float(trace.answer.isdigit() and int(trace.answer) % 2 == 0)
+
+
+class Stubborn(Parity):
+    """The tool fails for `1`, gives up in time for `2`, and never returns for `3`."""
+
+    name = "stubborn"
+
+    @tool
+    async def echo(self, context: ToolContext, text: str) -> str:
+        """The text itself, or not."""
+        if text == "1":
+            raise ToolError("no")
+        if text == "2":
+            raise TimeoutError
+        if text == "3":
+            await asyncio.Event().wait()
+        return text
+
+
+class Poisoned(Parity):
+    """One of the judgements is no number."""
+
+    name = "poisoned"
+
+    def __init__(self, judgement: str) -> None:
+        self._judgement = judgement
+
+    def correctness(self, task: Task, answer: str) -> float:
+        return math.nan if self._judgement == "correctness" else super().correctness(task, answer)
+
+    def expert_score(self, trace: Trace) -> float:
+        return math.nan if self._judgement == "expert_score" else super().expert_score(trace)
 
 
 def answer(number: object) -> str:
@@ -66,6 +100,8 @@ def twice(role: Role, text: object) -> str:
     return call(role, text) * 2
 
 
+LONG = "01234567" * 5
+"""A text of 40 tokens."""
 MALFORMED = '<tool_call>{"name": "delegate", "arguments": </tool_call>'
 STRANGER = '<tool_call>{"name": "fly", "arguments": {}}</tool_call>'
 
@@ -73,7 +109,7 @@ STRANGER = '<tool_call>{"name": "fly", "arguments": {}}</tool_call>'
 def words(role: Role) -> list[str]:
     """The role's vocabulary in the order of ids; the executor's is larger, and in another order."""
     actions = [answer(number) for number in [*NUMBERS, "x"]]
-    actions += [call(role, number) for number in NUMBERS[:4]] + [twice(role, 0), MALFORMED, STRANGER]
+    actions += [call(role, number) for number in NUMBERS[:4]] + [call(role, LONG), twice(role, 0), MALFORMED, STRANGER]
     pieces = [f'<tool_response state="{state}">' for state in ("ok", "error", "timeout", "limit")]
     pieces += ["</tool_response>", *map(str, NUMBERS)]
     if role == "executor":
@@ -119,17 +155,27 @@ def save_model(
         pad_token_id=tokenizer.pad_token_id,
     )
     model = LlamaForCausalLM(config)
-    _add_bias(model, {tokenizer.convert_tokens_to_ids(word): value for word, value in (bias or {}).items()})
+    ids = {word: tokenizer.convert_tokens_to_ids(word) for word in words(role)}
+    actions = [id_ for word, id_ in ids.items() if word.startswith(("<answer>", "<tool_call>"))]
+    _add_bias(model, {ids[word]: value for word, value in (bias or {}).items()}, actions, tokenizer.eos_token_id)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def _add_bias(model: LlamaForCausalLM, bias: Mapping[int, float]) -> None:
-    """Dimension 0 of every token's state is one large constant, and the head reads a word's bias from it."""
+def _add_bias(model: LlamaForCausalLM, bias: Mapping[int, float], actions: list[int], end: int) -> None:
+    """Dimension 0 of every token's state is one large constant, from which the head reads a word's bias.
+
+    Dimension 1 is as large for actions alone, and from it the head reads that the turn ends.
+    """
     with torch.no_grad():
         size = model.config.hidden_size
-        model.model.embed_tokens.weight[:, 0] = size**0.5  # after the norm about sqrt(size), as the others are small
-        model.lm_head.weight[:, 0] = 0.0
+        large = size**0.5  # and after the norm about as large, as all other dimensions are small
+        embedding, head = model.model.embed_tokens.weight, model.lm_head.weight
+        embedding[:, :2] = 0.0
+        embedding[:, 0] = large
+        embedding[actions, 1] = large
+        head[:, :2] = 0.0
+        head[end, 1] = END_STRENGTH / large
         for token, value in bias.items():
-            model.lm_head.weight[token, 0] = value * BIAS_STRENGTH / size**0.5
+            head[token, 0] = value * BIAS_STRENGTH / large
