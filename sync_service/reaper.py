@@ -53,9 +53,8 @@ async def _expire_leases(connection: AsyncConnection) -> set[str]:
         return set()
     expired = await store.streams.lock_expired(connection, BATCH)
     for row in expired:
-        run = await store.runs.find(connection, row.run)
         stream = await store.streams.lock(connection, row.run, row.role)
-        await streams.vacate(connection, run, stream, error=streams.EXPIRED)
+        await streams.vacate(connection, stream, error=streams.EXPIRED)
     return {row.run for row in expired}
 
 

@@ -14,27 +14,26 @@ from sync_service.operations import fates
 from sync_service.operations.digest import digest
 from sync_service.operations.runs import finish_if_done
 from sync_service.operations.streams import EXPIRED, vacate
-from sync_service.store.runs import Run
 from sync_service.store.streams import Stream
 
 
 async def resume(connection: AsyncConnection, name: str, role: str, request: ResumeRequest) -> Resumed:
     """Take the stream under the next epoch; StreamHeld while another worker's lease is live."""
-    run = await store.runs.find(connection, name, lock="update")
-    stream = await store.streams.lock(connection, name, role)
+    stream = await store.streams.lock(connection, name, role, with_run=True)
+    run = stream.run
     if stream.live and stream.worker != request.worker:
         raise StreamHeld(f"{stream.worker} holds the {role} stream", worker=stream.worker)
     await _check_weights(connection, name, role, request)
     if stream.worker is not None:
         # A worker that takes its own live stream back has failed no attempt.
-        await vacate(connection, run, stream, error=None if stream.live else EXPIRED)
-    pending = await _pending(connection, run, stream, request)
+        await vacate(connection, stream, error=None if stream.live else EXPIRED)
+    pending = await _pending(connection, stream, request)
     epoch = await store.streams.take(connection, name, role, request.worker, run.spec.lease_ttl_s)
     reopened = await store.deliveries.reopen(connection, name, role, request.step)
     await fates.forget(connection, name, role, reopened)
     await store.policies.supersede(connection, name, role, request.step)
     if pending is not None:
-        await _record_pending(connection, run, pending, request)
+        await _record_pending(connection, *pending)
     await store.policies.register(
         connection,
         run=name,
@@ -58,11 +57,9 @@ async def _check_weights(connection: AsyncConnection, name: str, role: str, requ
         raise BodyConflict(f"version {known.epoch}.{request.step} of the {role} is registered with another checksum")
 
 
-async def _pending(
-    connection: AsyncConnection, run: Run, stream: Stream, request: ResumeRequest
-) -> tuple[Row, Ack] | None:
+async def _pending(connection: AsyncConnection, stream: Stream, request: ResumeRequest) -> tuple[Row, Ack] | None:
     """The delivery whose ack the checkpoint holds and the tables do not, with that ack."""
-    ack = request.pending_ack
+    run, ack = stream.run, request.pending_ack
     if ack is not None and ack.step != request.step:
         raise InvalidInput(f"pending_ack is of step {ack.step}, the checkpoint of step {request.step}")
     if run.state in ("finished", "failed") and request.step != stream.acked_step:
@@ -80,11 +77,8 @@ async def _pending(
     return delivery, ack
 
 
-async def _record_pending(
-    connection: AsyncConnection, run: Run, pending: tuple[Row, Ack], request: ResumeRequest
-) -> None:
+async def _record_pending(connection: AsyncConnection, delivery: Row, ack: Ack) -> None:
     """Record the ack as the checkpoint has it; where another one is recorded, it is of weights that did not survive."""
-    delivery, ack = pending
     if delivery.state == "acked":
-        await fates.forget(connection, run.name, delivery.role, [request.step])
+        await fates.forget(connection, delivery.run, delivery.role, [delivery.step])
     await fates.record(connection, delivery, ack)

@@ -14,7 +14,6 @@ from sync_service import store
 from sync_service.operations import fates
 from sync_service.operations.digest import digest
 from sync_service.operations.runs import finish_if_done
-from sync_service.store.runs import Run
 from sync_service.store.streams import Stream
 
 EXPIRED = "lease-expired"
@@ -26,6 +25,16 @@ def require_epoch(stream: Stream, epoch: int) -> None:
         raise LeaseLost(f"the {stream.role} stream is at epoch {stream.epoch}, not {epoch}", epoch=stream.epoch)
 
 
+def _require_holder(stream: Stream, claim: StreamClaim | LeaseRequest) -> None:
+    _require_live(stream, claim.epoch)
+    _require_worker(stream, claim.worker)
+
+
+def _require_worker(stream: Stream, worker: str) -> None:
+    if stream.worker != worker:
+        raise LeaseLost(f"the {stream.role} stream is held by another worker", epoch=stream.epoch)
+
+
 def _require_live(stream: Stream, epoch: int) -> None:
     require_epoch(stream, epoch)
     if not stream.live:
@@ -34,11 +43,10 @@ def _require_live(stream: Stream, epoch: int) -> None:
 
 async def renew(connection: AsyncConnection, name: str, role: str, claim: StreamClaim) -> Renewed:
     """The lease lives its time again."""
-    ttl_s = (await store.runs.find(connection, name)).spec.lease_ttl_s
-    if not await store.streams.renew(connection, name, role, claim.worker, claim.epoch, ttl_s):
-        stream = await store.streams.lock(connection, name, role)
-        _require_live(stream, claim.epoch)
-        raise LeaseLost(f"the {role} stream is held by another worker", epoch=stream.epoch)
+    stream = await store.streams.lock(connection, name, role)
+    _require_holder(stream, claim)
+    ttl_s = stream.run.spec.lease_ttl_s
+    await store.streams.renew(connection, name, role, ttl_s)
     return Renewed(ttl_s=ttl_s)
 
 
@@ -49,33 +57,28 @@ async def lease(
 
     `prolong`: this is a sign of life of the trainer, and not a look on behalf of one that may be gone.
     """
-    run = await store.runs.find(connection, name)
     stream = await store.streams.lock(connection, name, role)
-    _require_live(stream, request.epoch)
-    if stream.worker != request.worker:
-        raise LeaseLost(f"the {role} stream is held by another worker", epoch=stream.epoch)
-    ttl_s = run.spec.lease_ttl_s
-    if run.state in ("finished", "failed"):
+    _require_holder(stream, request)
+    ttl_s = stream.run.spec.lease_ttl_s
+    if stream.run.state in ("finished", "failed"):
         return LeaseAnswer(finished=True, ttl_s=ttl_s)
     delivery = await store.deliveries.next_unacked(connection, name, role)
-    answer = None
-    if delivery is None and run.state == "draining":
-        answer = LeaseAnswer(finished=True, ttl_s=ttl_s)
-    elif delivery is not None and delivery.state in ("ready", "leased") and _is_next(run, stream, delivery):
-        if delivery.state == "ready":
-            await store.deliveries.lease(connection, delivery.id, stream.epoch)
-        answer = LeaseAnswer(delivery=await _view(connection, run, stream, delivery), ttl_s=ttl_s)
-    if prolong or answer is not None:
-        await store.streams.renew(connection, name, role, request.worker, request.epoch, ttl_s)
-    return answer
+    if delivery is not None and delivery.state in ("ready", "leased") and _is_next(stream, delivery):
+        await store.streams.grant(connection, stream, delivery.id)
+        return LeaseAnswer(delivery=await _view(connection, stream, delivery), ttl_s=ttl_s)
+    if prolong:
+        await store.streams.renew(connection, name, role, ttl_s)
+    nothing_comes = delivery is None and stream.run.state == "draining"
+    return LeaseAnswer(finished=True, ttl_s=ttl_s) if nothing_comes else None
 
 
-def _is_next(run: Run, stream: Stream, delivery: Row) -> bool:
+def _is_next(stream: Stream, delivery: Row) -> bool:
     """No step is leased before the one below it, even where that one has no group opened yet; a drain opens none."""
-    return delivery.step == stream.acked_step + 1 or run.state == "draining"
+    return delivery.step == stream.acked_step + 1 or stream.run.state == "draining"
 
 
-async def _view(connection: AsyncConnection, run: Run, stream: Stream, delivery: Row) -> DeliveryView:
+async def _view(connection: AsyncConnection, stream: Stream, delivery: Row) -> DeliveryView:
+    run = stream.run
     pooled = delivery.role == "executor" and run.spec.cutter == "arrival"
     groups = await store.contents.groups(connection, run.name, delivery.role, delivery.step, pooled=pooled)
     return DeliveryView(
@@ -91,8 +94,7 @@ async def _view(connection: AsyncConnection, run: Run, stream: Stream, delivery:
 
 async def ack(connection: AsyncConnection, name: str, role: str, body: Ack) -> None:
     """The leased step is done. The same ack again, under its epoch, is answered as before."""
-    run = await store.runs.find(connection, name, lock="update")
-    stream = await store.streams.lock(connection, name, role)
+    stream = await store.streams.lock(connection, name, role, with_run=True)
     require_epoch(stream, body.epoch)
     delivery = await store.deliveries.at(connection, name, role, body.step)
     if delivery is None:
@@ -106,25 +108,23 @@ async def ack(connection: AsyncConnection, name: str, role: str, body: Ack) -> N
         raise InvalidTransition(f"the delivery of step {body.step} is {delivery.state}", state=delivery.state)
     await fates.record(connection, delivery, body)
     await store.streams.advance(connection, name, role)
-    if run.state == "draining":
+    if stream.run.state == "draining":
         await finish_if_done(connection, name)
 
 
 async def release(connection: AsyncConnection, name: str, role: str, body: ReleaseRequest) -> None:
     """Give the stream back; with an error, the attempt counts. A second release finds nothing to do."""
-    run = await store.runs.find(connection, name)
     stream = await store.streams.lock(connection, name, role)
     require_epoch(stream, body.epoch)
     if stream.worker is None:
         return
-    if stream.worker != body.worker:
-        raise LeaseLost(f"the {role} stream is held by another worker", epoch=stream.epoch)
-    error = body.error if stream.live else EXPIRED
-    await vacate(connection, run, stream, error=error)
+    _require_worker(stream, body.worker)
+    await vacate(connection, stream, error=body.error if stream.live else EXPIRED)
 
 
-async def vacate(connection: AsyncConnection, run: Run, stream: Stream, *, error: str | None) -> None:
+async def vacate(connection: AsyncConnection, stream: Stream, *, error: str | None) -> None:
     """Nobody holds the stream: what was leased is ready again, or dead where this was the last attempt."""
+    run = stream.run
     await store.deliveries.unlease(connection, run.name, stream.role, error=error, max_attempts=run.spec.max_attempts)
     await store.streams.leave(connection, run.name, stream.role)
 
@@ -157,6 +157,5 @@ def _require_dead(delivery: Row) -> None:
 async def _lock_delivery(connection: AsyncConnection, id: str) -> Row:
     """The delivery, with its run and its stream locked: only who holds these changes it."""
     found = await store.deliveries.find(connection, id)
-    await store.runs.find(connection, found.run, lock="update")
-    await store.streams.lock(connection, found.run, found.role)
+    await store.streams.lock(connection, found.run, found.role, with_run=True)
     return await store.deliveries.find(connection, id)

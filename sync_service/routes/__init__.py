@@ -8,6 +8,6 @@ from sync_service.routes import deliveries, groups, policies, rollouts, runs, st
 def all_routes() -> APIRouter:
     """Everything under `/v1`."""
     router = APIRouter(prefix="/v1")
-    for module in (runs, groups, rollouts, trajectories, streams, deliveries, policies, workers):
+    for module in (rollouts, trajectories, groups, streams, workers, policies, runs, deliveries):
         router.include_router(module.router)
     return router

@@ -5,34 +5,32 @@ counted, with the trajectories that reported rollouts name. A discarded group is
 `arrival`: the trajectories that were collected at the cut, with their rollouts and groups, whatever their step.
 """
 
-from collections import defaultdict
+from itertools import groupby
 
-from sqlalchemy import Row, TextClause, text
+from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.schemas.stream import DeliveredGroup, DeliveredRollout, DeliveredTrajectory
 from sync_service.store.views import version
 
-_GROUPS = text("SELECT id, step, index, state FROM groups WHERE run = :run AND step = :step ORDER BY index")
-_GROUPS_COLLECTED = text("""
-SELECT id, step, index, state FROM groups
-WHERE id IN (SELECT group_id FROM trajectories WHERE run = :run AND batch_step = :step) ORDER BY step, index
-""")
-
-_ROLLOUT = """
-SELECT r.id, r.group_id, r.slot, r.state, r.reason, r.planner_trajectory, r.r_format, r.r_correct,
-    r.executor_trajectories, r.version_epoch, r.version_step, r.version_updates
-FROM rollouts r
+_COLUMNS = """
+SELECT g.id AS group_id, g.step, g.index, g.state AS group_state, r.id, r.slot, r.state, r.reason,
+    r.planner_trajectory, r.r_format, r.r_correct, r.executor_trajectories,
+    r.version_epoch, r.version_step, r.version_updates
+FROM groups g
 """
 _OF_STEP = """
-WHERE r.group_id IN (SELECT id FROM groups WHERE run = :run AND step = :step AND state = 'complete')
-    AND (r.state = 'reported' OR :executor AND r.state = 'aborted') ORDER BY r.slot
+LEFT JOIN rollouts r ON r.group_id = g.id AND g.state = 'complete'
+    AND (r.state = 'reported' OR :executor AND r.state = 'aborted')
+WHERE g.run = :run AND g.step = :step ORDER BY g.index, r.slot
 """
 _COLLECTED = """
-WHERE r.id IN (SELECT rollout_id FROM trajectories WHERE run = :run AND batch_step = :step) ORDER BY r.slot
+JOIN rollouts r ON r.group_id = g.id
+WHERE r.id IN (SELECT rollout_id FROM trajectories WHERE run = :run AND batch_step = :step)
+ORDER BY g.step, g.index, r.slot
 """
-_ROLLOUTS = text(_ROLLOUT + _OF_STEP)
-_ROLLOUTS_COLLECTED = text(_ROLLOUT + _COLLECTED)
+_ROLLOUTS = text(_COLUMNS + _OF_STEP)
+_ROLLOUTS_COLLECTED = text(_COLUMNS + _COLLECTED)
 _TRAJECTORIES = text("""
 SELECT id, state, coalesce(reason, unscored_reason) AS reason, r_format, r_expert,
     version_epoch, version_step, version_updates
@@ -46,19 +44,24 @@ async def groups(
     """The groups of one delivery. `pooled`: the executor's delivery of cutter `arrival`."""
     place = {"run": run, "step": step}
     executor = role == "executor"
+    if pooled:
+        rows = await connection.execute(_ROLLOUTS_COLLECTED, place)
+    else:
+        rows = await connection.execute(_ROLLOUTS, {**place, "executor": executor})
+    trajectories = await connection.execute(_TRAJECTORIES, place) if executor else ()
+    owned = {row.id: _trajectory(row) for row in trajectories}
+    return tuple(_group(list(of_group), owned) for _, of_group in groupby(rows, key=lambda row: row.group_id))
 
-    async def rows(statement: TextClause, **more: bool) -> list[Row]:
-        return list(await connection.execute(statement, {**place, **more}))
 
-    group_rows = await rows(_GROUPS_COLLECTED if pooled else _GROUPS)
-    rollout_rows = await (rows(_ROLLOUTS_COLLECTED) if pooled else rows(_ROLLOUTS, executor=executor))
-    owned = {row.id: _trajectory(row) for row in await rows(_TRAJECTORIES)} if executor else {}
-    by_group: defaultdict[str, list[DeliveredRollout]] = defaultdict(list)
-    for row in rollout_rows:
-        by_group[row.group_id].append(_rollout(row, owned))
-    return tuple(
-        DeliveredGroup(id=row.id, step=row.step, index=row.index, state=row.state, rollouts=tuple(by_group[row.id]))
-        for row in group_rows
+def _group(rows: list[Row], owned: dict[str, DeliveredTrajectory]) -> DeliveredGroup:
+    """From a group's rows: one a rollout, or a single one without."""
+    first = rows[0]
+    return DeliveredGroup(
+        id=first.group_id,
+        step=first.step,
+        index=first.index,
+        state=first.group_state,
+        rollouts=tuple(_rollout(row, owned) for row in rows if row.id is not None),
     )
 
 

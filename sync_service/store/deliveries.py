@@ -65,14 +65,6 @@ async def find(connection: AsyncConnection, id: str) -> Row:
     return row
 
 
-_LEASE = text("UPDATE deliveries SET state = 'leased', epoch = :epoch, leased_at = now() WHERE id = CAST(:id AS uuid)")
-
-
-async def lease(connection: AsyncConnection, id: str, epoch: int) -> None:
-    """Ready to leased."""
-    await connection.execute(_LEASE, {"id": id, "epoch": epoch})
-
-
 _ACK = text("""
 UPDATE deliveries SET state = 'acked', epoch = :epoch, acked_at = now(), outcome = :outcome, reason = :reason,
     updates = :updates, statistics = CAST(:statistics AS jsonb), histograms = CAST(:histograms AS jsonb),

@@ -6,6 +6,8 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import NotFound
+from sync_service.store import runs
+from sync_service.store.runs import Run
 
 _INSERT = text("INSERT INTO streams (run, role) VALUES (:run, :role) ON CONFLICT (run, role) DO NOTHING")
 
@@ -17,9 +19,9 @@ async def insert(connection: AsyncConnection, run: str, roles: tuple[str, ...]) 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream that this transaction has locked. `live`: its lease is, by the database's clock."""
+    """A stream that this transaction has locked, with its run. `live`: its lease is, by the database's clock."""
 
-    run: str
+    run: Run
     role: str
     epoch: int
     worker: str | None
@@ -28,18 +30,24 @@ class Stream:
     live_step: int
 
 
-_LOCK = text("""
-SELECT run, role, epoch, worker, coalesce(expires_at > clock_timestamp(), false) AS live, acked_step, live_step
-FROM streams WHERE run = :run AND role = :role FOR NO KEY UPDATE
-""")
+_LOCK = """
+SELECT r.run, r.spec::text AS spec, r.state, r.reason, s.epoch, s.worker, s.acked_step, s.live_step,
+    coalesce(s.expires_at > clock_timestamp(), false) AS live
+FROM runs r JOIN streams s ON s.run = r.run
+WHERE r.run = :run AND s.role = :role
+"""
+_LOCK_STREAM = text(_LOCK + "FOR NO KEY UPDATE OF s")
+_LOCK_BOTH = text(_LOCK + "FOR NO KEY UPDATE OF r, s")
 
 
-async def lock(connection: AsyncConnection, run: str, role: str) -> Stream:
-    """The stream, locked; NotFound where the run or the role in it does not train."""
-    row = (await connection.execute(_LOCK, {"run": run, "role": role})).one_or_none()
+async def lock(connection: AsyncConnection, run: str, role: str, *, with_run: bool = False) -> Stream:
+    """The stream, locked, and its run, locked too if `with_run`; NotFound where the run or the role does not train."""
+    found = {"run": run, "role": role}
+    row = (await connection.execute(_LOCK_BOTH if with_run else _LOCK_STREAM, found)).one_or_none()
     if row is None:
+        await runs.find(connection, run)
         raise NotFound(f"in run {run} no {role} trains")
-    return Stream(**row._mapping)
+    return Stream(Run.of(row), role, row.epoch, row.worker, row.live, row.acked_step, row.live_step)
 
 
 _LOCK_EXPIRED = text("""
@@ -54,15 +62,28 @@ async def lock_expired(connection: AsyncConnection, limit: int) -> list[Row]:
 
 
 _RENEW = text("""
-UPDATE streams s SET expires_at = clock_timestamp() + make_interval(secs => :ttl_s)
-WHERE s.run = :run AND s.role = :role AND s.worker = :worker AND s.epoch = :epoch AND s.expires_at > clock_timestamp()
+UPDATE streams SET expires_at = clock_timestamp() + make_interval(secs => :ttl_s) WHERE run = :run AND role = :role
 """)
 
 
-async def renew(connection: AsyncConnection, run: str, role: str, worker: str, epoch: int, ttl_s: float) -> bool:
-    """Prolong a live lease; false where it is not live, or not held so."""
-    found = {"run": run, "role": role, "worker": worker, "epoch": epoch, "ttl_s": ttl_s}
-    return (await connection.execute(_RENEW, found)).rowcount == 1
+async def renew(connection: AsyncConnection, run: str, role: str, ttl_s: float) -> None:
+    """Prolong a live lease; the stream is locked."""
+    await connection.execute(_RENEW, {"run": run, "role": role, "ttl_s": ttl_s})
+
+
+_GRANT = text("""
+WITH leased AS (
+    UPDATE deliveries SET state = 'leased', epoch = :epoch, leased_at = now()
+    WHERE id = CAST(:delivery AS uuid) AND state = 'ready'
+)
+UPDATE streams SET expires_at = clock_timestamp() + make_interval(secs => :ttl_s) WHERE run = :run AND role = :role
+""")
+
+
+async def grant(connection: AsyncConnection, stream: Stream, delivery: str) -> None:
+    """Lease a delivery, if it is not leased already, and prolong the lease that holds it."""
+    found = {"run": stream.run.name, "role": stream.role, "epoch": stream.epoch, "delivery": delivery}
+    await connection.execute(_GRANT, found | {"ttl_s": stream.run.spec.lease_ttl_s})
 
 
 _TAKE = text("""
