@@ -41,6 +41,11 @@ class Checkpoint:
     pending_ack: Ack
     kept: bool = False
 
+    @property
+    def version(self) -> PolicyVersion:
+        """The version that these weights had when they were trained."""
+        return PolicyVersion(epoch=self.pending_ack.epoch, step=self.step, updates=self.updates)
+
 
 class CheckpointStore:
     """The checkpoints of one role of one run. `initial` is the model folder that the run started from."""

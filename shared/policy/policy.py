@@ -64,10 +64,10 @@ class Policy:
     ) -> "Policy":
         """Start the processes; with `resume`, on the latest checkpoint where there is one.
 
-        The sampler holds the initial weights until `load_sampler`. `total_steps` None: the run is not declared yet, and
-        `schedule` comes before the first update. `train` False: no trainer is started. `logs`: where
-        the processes' logs go, if not to `folder`/logs. UserError: a model that cannot be loaded, checkpoints that a
-        fresh run would overwrite.
+        The sampler holds that checkpoint's weights, or the initial ones, until `load_sampler`. `total_steps` None: the
+        run is not declared yet, and `schedule` comes before the first update. `train` False: no trainer is started.
+        `logs`: where the processes' logs go, if not to `folder`/logs. UserError: a model that cannot be loaded,
+        checkpoints that a fresh run would overwrite.
         """
         check_model_folder(config.model)
         checkpoints = CheckpointStore(folder / "checkpoints", config.model, run, role, config.checkpoints.keep_last)
@@ -83,6 +83,7 @@ class Policy:
         policy = cls(sampler, trainer, store, checkpoints, folder / "scratch")
         if latest and trainer:
             await policy.restore(latest)
+            await sampler.load_weights(latest.path, latest.version)  # nothing is sampled by weights long left behind
         return policy
 
     @property
