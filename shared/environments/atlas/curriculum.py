@@ -1,6 +1,7 @@
 """What Atlas gives to `tandem warmup`: models from scratch, exercises, demonstrations, and the means of its gates."""
 
 import random
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from shared.environments.atlas.articles import NOTHING, render_article, shuffled
 from shared.environments.atlas.demonstrations import call, executor_demonstration, planner_demonstration
 from shared.environments.atlas.exercises import Exercises
 from shared.environments.atlas.models import build_model
-from shared.environments.atlas.tasks import ask, draw_question
+from shared.environments.atlas.tasks import ask
 from shared.environments.atlas.tokenizer import MAX_TOKENS, build_tokenizer, vocabulary
 from shared.environments.atlas.world import World
 from shared.environments.base import Split, ToolResult
@@ -37,29 +38,34 @@ def build_curriculum(atlas: "Atlas", role: Role) -> Curriculum:
     """The curriculum of `role`."""
     world = atlas.world
     exercises = Exercises(vocabulary(world, role))
-    tokenizer = build_tokenizer(world, role)
-    lookup = partial(_lookup_row, atlas, role, ChatFormat(tokenizer), vocabulary(world, role).names)
     if role == "planner":
         return Curriculum(
             demonstration=partial(planner_demonstration, world),
             from_scratch=partial(_from_scratch, world, role),
             exercise=exercises.planner,
-            lookup=lookup,
+            lookup=_validation_exercise(world),
             partner=partial(_perfect_answer, world),
             limits=LIMITS,
             pace=PACE[role],
             thresholds=THRESHOLDS[role],
         )
+    chat, names = ChatFormat(build_tokenizer(world, role)), vocabulary(world, role).names
     return Curriculum(
         demonstration=partial(executor_demonstration, world, atlas.indexes["train"]),
         from_scratch=partial(_from_scratch, world, role),
         exercise=exercises.executor,
-        lookup=lookup,
+        lookup=partial(_lookup_row, atlas, chat, names),
         subtask=partial(_draw_subtask, world),
         limits=LIMITS,
         pace=PACE[role],
         thresholds=THRESHOLDS[role],
     )
+
+
+def _validation_exercise(world: World) -> Callable[[random.Random], Row]:
+    """Chains over validation names: in a conversation the next name is partly a choice, which is taught badly."""
+    exercises = Exercises(vocabulary(world, "planner"), world.titles["validation"])
+    return partial(exercises.planner, skewed=False)
 
 
 def _from_scratch(world: World, role: Role) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -79,13 +85,9 @@ def _draw_subtask(world: World, split: Split, rng: random.Random) -> str:
     return ask(title, rng.choice(list(world.entities[title].facts)))
 
 
-def _lookup_row(atlas: "Atlas", role: Role, chat: ChatFormat, names: tuple[int, int], rng: random.Random) -> Row:
-    """A faultless conversation over validation entities; what is measured are the names that it copies.
-
-    The executor's: the value in its answer, given the relation. The planner's: each name that it was told before.
-    """
-    conversation = _faultless_planner(atlas.world, rng) if role == "planner" else _faultless_executor(atlas, rng)
-    token_ids, learned = render(chat, conversation)
+def _lookup_row(atlas: "Atlas", chat: ChatFormat, names: tuple[int, int], rng: random.Random) -> Row:
+    """A faultless conversation of the executor over a validation entity; measured is the value that it copies."""
+    token_ids, learned = render(chat, _faultless_executor(atlas, rng))
     return Row(token_ids, [of and names[0] <= token < names[1] for token, of in zip(token_ids, learned, strict=True)])
 
 
@@ -101,13 +103,3 @@ def _faultless_executor(atlas: "Atlas", rng: random.Random) -> Conversation:
         Turn(render_answer(f"{relation}: {facts[relation]}")),
     ]
     return Conversation(ask(title, relation), tuple(turns))
-
-
-def _faultless_planner(world: World, rng: random.Random) -> Conversation:
-    question = draw_question(world, "validation", rng)
-    steps = zip(question.chain, question.path, question.path[1:], strict=False)
-    turns = [
-        Turn(call("delegate", "task", ask(name, relation)), (ToolResult("ok", f"{relation}: {value}"),))
-        for relation, name, value in steps
-    ]
-    return Conversation(question.text, (*turns, Turn(render_answer(question.path[-1]))))

@@ -7,6 +7,7 @@ often stays at guessing among the keys.
 """
 
 import random
+from collections.abc import Sequence
 
 from shared.environments.atlas.tokenizer import (
     ASSISTANT,
@@ -29,9 +30,10 @@ SKEW = 1.5
 class Exercises:
     """Draws exercise rows in the ids of one role's vocabulary; only the names to look up are learned."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, names: Sequence[str] = ()) -> None:
+        """Draw from `names`, or from every name of the vocabulary."""
         self._id = {word: place for place, word in enumerate(vocabulary.words)}
-        self._names = range(*vocabulary.names)
+        self._names = self._ids(*names) or range(*vocabulary.names)
 
     def _ids(self, *words: str) -> list[int]:
         return [self._id[word] for word in words]
