@@ -14,6 +14,7 @@ from shared.environments.base import Task
 from shared.errors import BodyConflict, NotFound, TandemError, Unavailable
 from shared.policy.types import SamplingParams
 from shared.schemas.invocation import EvaluationPolicy, EvaluationRequest, EvaluationView
+from shared.serving.lifespan import first
 
 log = structlog.get_logger()
 
@@ -69,8 +70,9 @@ class Evaluations:
                 for index in range(evaluation.request.n):
                     group.create_task(self._one(evaluation, index, checkpoint))
             evaluation.finish("done")
-        except* TandemError as faults:
-            reason = str(faults.exceptions[0])
+        except* Exception as faults:  # noqa: BLE001 an evaluation's outermost boundary: whatever failed, it ends and says so
+            fault = first(faults)
+            reason = fault.detail if isinstance(fault, TandemError) else repr(fault)
             log.error("evaluation-failed", id=evaluation.name, reason=reason)
             evaluation.finish("failed", reason)
 

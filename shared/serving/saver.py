@@ -26,8 +26,11 @@ class Saver:
             await self._save(ack)
 
     async def save_last(self) -> None:
-        """At the end of a stream that was drained before its last step."""
-        if self._last is not None:
+        """At the end of a stream that was drained before its last step.
+
+        Not where that step was lost, and the weights are those of an earlier checkpoint again.
+        """
+        if self._last is not None and self._last.step == self._policy.step:
             await self._save(self._last)
 
     async def _save(self, ack: Ack) -> None:
