@@ -55,6 +55,8 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
         self.app = app
+        self._deadman = threading.Timer(EXIT_S, _give_up)
+        self._deadman.daemon = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A first signal stops; a second Ctrl-C does not wait for open requests."""
@@ -67,9 +69,14 @@ class Server(uvicorn.Server):
             self.should_exit = True
             if on_stop := getattr(self.app.state, "on_stop", None):
                 on_stop()
-            deadman = threading.Timer(EXIT_S, _give_up)
-            deadman.daemon = True
-            deadman.start()
+            self._deadman.start()
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a stop."""
+        try:
+            super().run(sockets)
+        finally:
+            self._deadman.cancel()
 
 
 def _give_up() -> None:

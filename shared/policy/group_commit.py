@@ -54,7 +54,7 @@ class GroupCommit:
             for operation in [self._queue.get(), *self._waiting()]:
                 if operation is None:
                     stopping = True
-                else:
+                elif operation[1].set_running_or_notify_cancel():  # else its caller has gone, and it is left out
                     batch.append(operation)
             if batch:
                 self._commit(batch)

@@ -1,0 +1,111 @@
+"""A user's mistake is one clear line on stderr and exit code 2, never a traceback."""
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+import tomli_w
+
+from executor_server.__main__ import main as executor_main
+from planner_server.__main__ import main as planner_main
+from tests.parity_environment import TEMPLATE, save_model
+
+from .trio import answers, tables
+
+MAINS = {"planner": planner_main, "executor": executor_main}
+STRIPS_THINKING = TEMPLATE.replace(
+    "m.content", "(m.content.split('</think>')[-1] if m.role == 'assistant' else m.content)"
+)
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_the_test_alone() -> Iterator[None]:
+    """What `main` configured must not log into this test's captured stderr later."""
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture(params=["planner", "executor"])
+def role(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture
+def run(role: Any, tmp_path: Path, capfd: pytest.CaptureFixture) -> Callable[..., tuple[int, str]]:
+    """Run the server's main with a sound configuration and what the test lays over it: exit code and last line."""
+
+    def start(*arguments: str) -> tuple[int, str]:
+        config = tables(role, "run", tmp_path, answers(), port=free_port())
+        config["policy"]["model"], config["folder"] = str(config["policy"]["model"]), str(config["folder"])
+        file = tmp_path / f"{role}.toml"
+        file.write_text(tomli_w.dumps(config))
+        code = MAINS[role](["--config", str(file), *arguments])
+        error = capfd.readouterr().err
+        assert "Traceback" not in error
+        return code, (error.strip().splitlines() or [""])[-1]
+
+    return start
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_check_validates_and_exits(run):
+    assert run("--check")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("override", "named"),
+    [
+        ("colour=red", "colour: unknown key"),
+        ("port=none", "port"),
+        ("policy.trainer.lr=-1", "policy.trainer.lr"),
+        ("limits.max_turnz=3", "limits.max_turnz: unknown key"),
+        ("limits.deadline_s=1e6", "deadline_s must be"),
+        ("policy.trainer.objective.ratio=sequence policy.trainer.objective.kl_coef=0.1", "kl_coef"),
+        ("environment=atlantis", "atlantis"),
+        ("environment_options.colour=red", "colour"),
+        ("environment=tests.parity_environment:Nothing", "Nothing"),
+    ],
+)
+def test_a_bad_configuration_is_named(run, role: str, override: str, named: str):
+    if "deadline_s" in override and role == "planner":
+        override = "limits.deadline_s=1"
+    code, line = run("--check", *override.split())
+    assert (code, named in line) == (2, True), line
+
+
+def test_a_tool_timeout_of_the_planner_is_refused(run, role: str):
+    code, _ = run("--check", "limits.tool_timeout_s=3")
+    assert code == (2 if role == "planner" else 0)
+
+
+def test_a_missing_file(role: str, capfd: pytest.CaptureFixture):
+    assert MAINS[role](["--config", "/nowhere.toml"]) == 2
+    assert "/nowhere.toml" in capfd.readouterr().err
+
+
+def test_a_missing_model_folder(run):
+    code, line = run("policy.model=/nowhere/model")
+    assert (code, "there is no model folder /nowhere/model" in line) == (2, True), line
+
+
+def test_a_template_that_breaks_the_prefix(run, role: Any, tmp_path: Path):
+    save_model(tmp_path / "broken", role, template=STRIPS_THINKING)
+    code, line = run(f"policy.model={tmp_path / 'broken'}")
+    assert (code, "the prefix would break" in line) == (2, True), line
+
+
+def test_a_port_in_use(run):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, line = run(f"port={port}")
+    assert (code, f"cannot listen on 127.0.0.1:{port}" in line) == (2, True), line

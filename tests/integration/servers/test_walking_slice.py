@@ -1,0 +1,234 @@
+"""The main road with the three real apps: two untrained models that do everything, for three steps.
+
+One run is recorded; each test looks at one thing that must hold of it.
+"""
+
+import asyncio
+import json
+import signal
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from safetensors.torch import load_file
+
+from shared.ids import new_id
+from shared.schemas.invocation import EvaluationRequest, EvaluationView
+from shared.schemas.run import RunStatus
+from shared.schemas.stream import StepStatistics
+from tests.parity_environment import LONG, MALFORMED, STRANGER, call, twice
+
+from .processes import worker
+from .trio import Trio, answers, calls, http, trio
+
+STEPS, D_MAX = 3, 2
+SLOTS = 4 * 8
+PLANNER = {**answers(), **calls("planner"), twice("planner", 0): 1.4, call("planner", LONG): 0.7}
+PLANNER |= {MALFORMED: 0.7, STRANGER: 0.7}
+EXECUTOR = {**answers(), **calls("executor"), MALFORMED: 0.7}
+LIMITS = {"max_turns": 3, "max_calls": 3}
+
+
+@dataclass
+class Record:
+    """What was seen of the run."""
+
+    run: str
+    before: EvaluationView
+    after: EvaluationView
+    stalled: RunStatus
+    status: RunStatus
+    steps: list[StepStatistics]
+    stored: dict[str, dict[str, dict[str, Any]]]
+    folder: Path
+    checkpoints: dict[str, list[dict[str, Any]]]
+
+    def of(self, role: str) -> list[StepStatistics]:
+        return [step for step in self.steps if step.role == role]
+
+    def total(self, role: str, key: str) -> float:
+        return sum(step.statistics.get(key, 0.0) for step in self.of(role))
+
+
+async def evaluate(servers: Trio, checkpoint: str) -> EvaluationView:
+    request = EvaluationRequest(
+        split="test",
+        n=30,
+        planner_checkpoint=checkpoint,
+        executor_checkpoint=checkpoint,  # ty: ignore
+    )
+    path = f"/v1/evaluations/{new_id()}"
+    async with http(servers.planner) as client, asyncio.timeout(60):
+        await client.put(path, content=request.model_dump_json())
+        while True:
+            view = EvaluationView.model_validate_json((await client.get(path)).content)
+            if view.state != "running":
+                return view
+            await asyncio.sleep(0.01)
+
+
+async def walk(postgres_url: str, redis_url: str, folder: Path) -> Record:
+    async with trio(postgres_url, redis_url, folder) as servers:
+        executor = await servers.start_executor(EXECUTOR)
+        planner = await servers.start_planner(PLANNER, limits=LIMITS)
+        before = await evaluate(servers, "initial")
+        trainer = worker(folder / "executor", "trainer")
+        trainer.send_signal(signal.SIGSTOP)
+        try:
+            await servers.declare(steps=STEPS, groups_per_step=4, rollouts_per_group=8, d_max=D_MAX)
+            stalled = await servers.status_where(lambda status: status.roles["planner"].live_step == 2)
+        finally:
+            trainer.send_signal(signal.SIGCONT)
+        status = await servers.finished()
+        checkpoints = {}
+        for role, app in (("planner", planner), ("executor", executor)):
+            async with http(app) as client:
+                assert (await client.post(f"/v1/checkpoints/step-{STEPS}:keep")).status_code == 204
+                checkpoints[role] = (await client.get("/v1/checkpoints")).json()["items"]
+        after = await evaluate(servers, "latest")
+        steps = await servers.client.steps(servers.run)
+    stored = {role: facts(folder / role) for role in ("planner", "executor")}
+    return Record(servers.run, before, after, stalled, status, steps, stored, folder, checkpoints)
+
+
+def facts(folder: Path) -> dict[str, dict[str, Any]]:
+    with sqlite3.connect(folder / "trajectories.sqlite") as connection:
+        rows = connection.execute("SELECT id, facts, messages FROM trajectories").fetchall()
+    return {id_: json.loads(facts) | {"messages": json.loads(messages)} for id_, facts, messages in rows}
+
+
+@pytest.fixture(scope="module")
+def record(postgres_url: str, redis_url: str, module_folder: Path) -> Record:
+    return asyncio.run(walk(postgres_url, redis_url, module_folder))
+
+
+def test_every_batch_is_acked_once_and_the_run_finishes(record: Record):
+    assert [(step.step, step.role) for step in record.steps] == [
+        (step, role) for step in range(1, STEPS + 1) for role in ("executor", "planner")
+    ]
+    assert {step.outcome for step in record.steps} == {"trained"}
+    for role in ("planner", "executor"):
+        assert [step.updates for step in record.of(role)] == [1, 2, 3]
+    assert record.status.groups == {"complete": 4 * STEPS}
+    assert record.status.rollouts == {"reported": SLOTS * STEPS}
+
+
+@pytest.mark.parametrize("role", ["planner", "executor"])
+def test_the_weights_of_both_models_changed(record: Record, role: str):
+    before = load_file(record.folder / role / "model" / "model.safetensors")
+    after = load_file(record.folder / role / "checkpoints" / f"step-{STEPS}" / "model.safetensors")
+    assert any((before[name] != after[name]).any() for name in before)
+
+
+def test_only_ids_and_scalars_crossed(record: Record, postgres_url: str):
+    with psycopg.connect(postgres_url.replace("+psycopg", "")) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        dump = "".join(
+            str(row) for (table,) in tables for row in connection.execute(f'SELECT t::text FROM "{table}" t')
+        )
+    assert record.run in dump
+    for text in ("answer>", "tool_call", "tool_response", "echo", "delegate", LONG):
+        assert text not in dump
+    sampled = [list(map(int, ids)) for ids in token_ids(record)]
+    assert sampled
+    assert not any(", ".join(map(str, ids)) in dump for ids in sampled)
+
+
+def token_ids(record: Record) -> Iterator[list[int]]:
+    with sqlite3.connect(record.folder / "planner" / "trajectories.sqlite") as connection:
+        for (blob,) in connection.execute("SELECT token_ids FROM trajectories"):
+            yield list(memoryview(blob).cast("i"))
+
+
+def test_every_trajectory_has_a_fate_and_a_multiplicity_where_it_was_trained(record: Record):
+    assert set(record.status.trajectories) <= {"trained", "dropped"}
+    for role in ("planner", "executor"):
+        fates = Counter()
+        for step in record.of(role):
+            fates.update(step.histograms["fates"])
+        assert sum(fates.values()) == len(named(record, role))
+        assert set(fates) <= {"trained", "dead-group", "alignment-dropped"}
+    assert sum(record.status.trajectories.values()) == len(named(record, "executor"))
+
+
+def named(record: Record, role: str) -> set[str]:
+    if role == "planner":
+        return set(record.stored["planner"])
+    return {id_ for rollout in record.stored["planner"].values() for id_ in rollout["invocations"]}
+
+
+def test_rollouts_without_a_call_are_masked_and_those_above_d_max_lose_rows(record: Record):
+    calls = Counter()
+    for step in record.of("executor"):
+        calls.update({int(d): count for d, count in step.histograms["calls_per_rollout"].items()})
+    assert sum(calls.values()) == SLOTS * STEPS
+    assert min(calls[0], calls[1], calls[3]) > 0
+    assert record.total("executor", "rows_masked") == calls[0] * D_MAX
+    assert record.total("executor", "rows_dropped") == calls[3]
+    assert record.total("executor", "rows_copied") == calls[1]
+
+
+def test_equal_parallel_delegations_stay_two_invocations(record: Record):
+    pairs = Counter()
+    for trajectory in record.stored["executor"].values():
+        pairs[trajectory["request"]["rollout"], trajectory["request"]["subtask"]] += 1
+    twins = [key for key, count in pairs.items() if count > 1]
+    assert twins
+    for rollout, _ in twins:
+        requests = [t["request"] for t in record.stored["executor"].values() if t["request"]["rollout"] == rollout]
+        assert sorted(request["index"] for request in requests) == list(range(len(requests)))
+
+
+@pytest.mark.parametrize("reason", ["malformed-call", "turn-limit", "call-limit"])
+def test_broken_and_limited_rollouts_are_trained_like_any_other(record: Record, reason: str):
+    assert any(facts["reason"] == reason for facts in record.stored["planner"].values())
+    assert all(facts["settled"] == "accepted" for facts in record.stored["planner"].values())
+
+
+def test_an_unknown_tool_is_an_error_that_the_planner_sees(record: Record):
+    shown = [m["content"] for facts in record.stored["planner"].values() for m in facts["messages"]]
+    assert any('state="error"' in text and "fly" in text for text in shown)
+
+
+def test_a_stalled_trainer_lets_the_other_go_to_the_staleness_bound_and_the_status_says_so(record: Record):
+    stalled = record.stalled
+    assert (stalled.roles["planner"].acked_step, stalled.roles["executor"].live_step) == (2, 0)
+    assert stalled.open_through == 2
+    assert any("executor" in who for who in stalled.waiting_for), stalled.waiting_for
+
+
+def test_staleness_stays_within_the_bound(record: Record):
+    for role in ("planner", "executor"):
+        assert all(int(age) <= 1 for step in record.of(role) for age in step.histograms["staleness"])
+    assert record.total("planner", "staleness_max") >= 1
+
+
+def test_every_step_has_its_statistics(record: Record):
+    common = {"reward_mean", "reward_deviation", "reward_variance_within", "reward_variance_between", "groups"}
+    common |= {"groups_dead", "gap_mean", "gap_max", "clip_fraction", "kl", "tokens_per_second", "staleness_mean"}
+    common |= {"staleness_max", "unique_action_rate", "rows_distinct", "format_mean"}
+    executor = {"rows_copied", "rows_dropped", "rows_masked", "effective_sample_size", "expert_mean"}
+    for step in record.steps:
+        assert common <= set(step.statistics), common - set(step.statistics)
+        assert step.role == "planner" or executor <= set(step.statistics)
+    assert record.of("planner")[0].statistics["gap_max"] < 1e-3
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_evaluations_run_before_the_run_is_declared_and_after_it_is_finished(record: Record, when: str):
+    view: EvaluationView = getattr(record, when)
+    assert (view.state, view.done, len(view.correct), len(view.calls)) == ("done", 30, 30, 30)
+    assert view.accuracy == pytest.approx(sum(view.correct) / 30)
+    assert set(view.by_kind) == {"even", "odd"}
+    assert view.executor_format_rate is not None
+    assert not set(record.stored["planner"]) & {view.id}
+
+
+def test_checkpoints_are_listed_and_the_best_is_kept(record: Record):
+    for items in record.checkpoints.values():
+        assert [(item["name"], item["updates"], item["kept"]) for item in items] == [(f"step-{STEPS}", STEPS, True)]
