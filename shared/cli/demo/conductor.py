@@ -44,7 +44,7 @@ async def conduct(folder: Path, settings: Settings, console: Console) -> int:
             console.print(f"watch: {services.urls.sync}/v1/runs/{run_name(folder)}/status   logs: {folder}/logs")
             metrics = Metrics(folder / "metrics.jsonl")
             with clock.stage("gate"):
-                await gate(settings, evaluator, progress)
+                await gate(settings, evaluator, metrics, progress)
                 spec = settings.spec(await resolve_d_max(settings, evaluator))
             await sync.declare_run(run_name(folder), spec)
             with clock.stage("training"):
@@ -70,7 +70,7 @@ async def parts(folder: Path, services: Services) -> AsyncGenerator[tuple[SyncCl
             await evaluator.close()
 
 
-async def gate(settings: Settings, evaluator: Evaluator, progress: Progress) -> None:
+async def gate(settings: Settings, evaluator: Evaluator, metrics: Metrics, progress: Progress) -> None:
     """Joint success and both formats of the warmed-up pair, through the servers; GateFailed says which does not hold.
 
     From under a tenth of joint success every group is dead within a few steps, and nothing is learned.
@@ -87,6 +87,7 @@ async def gate(settings: Settings, evaluator: Evaluator, progress: Progress) -> 
         executor_checkpoint="initial",
     )
     view = await evaluator.evaluate(request, lambda done: progress.update(bar, completed=done))
+    metrics.add_validation(0, view.correct[: settings.demo.validation_tasks])  # the same tasks as every later one
     for fault in gate_faults(settings, view):
         raise GateFailed(f"the warm-up's gate does not hold on validation: {fault}")
     progress.update(bar, completed=section.joint_tasks, note=f"joint success {view.accuracy:.2f}")

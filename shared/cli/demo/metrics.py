@@ -1,10 +1,11 @@
 """`metrics.jsonl`: one line a step and role, one a validation; what the table and the plot are made of."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from shared.schemas import Role
-from shared.schemas.invocation import EvaluationView
 from shared.schemas.stream import StepStatistics
 
 
@@ -32,11 +33,12 @@ class Metrics:
         self._append({"kind": "step", "step": step.model_dump(mode="json")})
         return True
 
-    def add_validation(self, step: int, view: EvaluationView) -> None:
-        """The accuracy of both roles' checkpoints of `step` on the validation tasks."""
-        assert view.accuracy is not None
-        self.validations[step] = view.accuracy
-        self._append({"kind": "validation", "step": step, "accuracy": view.accuracy, "tasks": view.request.n})
+    def add_validation(self, step: int, correct: Sequence[float]) -> None:
+        """How both roles' checkpoints of `step` did on the validation tasks; 0 is before training. Once a step."""
+        if step not in self.validations:
+            self.validations[step] = fmean(correct)
+            entry = {"kind": "validation", "step": step, "accuracy": fmean(correct), "tasks": len(correct)}
+            self._append(entry)
 
     def steps(self, role: Role) -> list[StepStatistics]:
         """A role's steps in order."""

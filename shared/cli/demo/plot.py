@@ -15,15 +15,16 @@ COLOURS = {"planner": "#2563eb", "executor": "#d97706"}
 
 
 def plot_curves(settings: Settings, metrics: Metrics, grid: Grid, path: Path) -> None:
-    """Mean reward with a band of one deviation, smoothed; validation accuracy; test accuracy at both ends."""
+    """Mean reward with a band of one deviation (within 0 and 1), smoothed; validation accuracy; test accuracy at both ends."""
     figure, (rewards, accuracies) = plt.subplots(2, 1, figsize=(8, 7), sharex=True, layout="constrained")
     for role in trained(settings):
         steps = [s for s in metrics.steps(role) if "reward_mean" in s.statistics]
         x = [s.step for s in steps]
         mean = _smooth([s.statistics["reward_mean"] for s in steps])
         spread = _smooth([s.statistics.get("reward_deviation", 0.0) for s in steps])
-        rewards.plot(x, mean, color=COLOURS[role], label=f"{role} reward")
-        low, high = zip(*[(m - d, m + d) for m, d in zip(mean, spread, strict=True)], strict=True) if x else ((), ())
+        rewards.plot(x, mean, color=COLOURS[role], label=f"{role}: mean and deviation, smoothed")
+        low = [max(0.0, m - d) for m, d in zip(mean, spread, strict=True)]
+        high = [min(1.0, m + d) for m, d in zip(mean, spread, strict=True)]
         rewards.fill_between(x, low, high, color=COLOURS[role], alpha=0.12, linewidth=0)
     rewards.set_ylabel("reward of the sampled rollouts")
     rewards.set_ylim(-0.05, 1.05)

@@ -97,7 +97,7 @@ class Watch:
         name = f"step-{step}"
         try:
             view = await self.evaluator.evaluate(validation_request(self.settings, name))
-            self.metrics.add_validation(step, view)
+            self.metrics.add_validation(step, view.correct)
             if view.accuracy == max(self.metrics.validations.values()):
                 for url in urls:
                     await self.evaluator.keep_checkpoint(url, name)
