@@ -15,7 +15,7 @@ COLOURS = {"planner": "#2563eb", "executor": "#d97706"}
 
 
 def plot_curves(settings: Settings, metrics: Metrics, grid: Grid, path: Path) -> None:
-    """Mean reward with a band of one deviation (within 0 and 1), smoothed; validation accuracy; test accuracy at both ends."""
+    """Mean reward and its deviation (within 0 and 1), smoothed; validation accuracy; test accuracy at both ends."""
     figure, (rewards, accuracies) = plt.subplots(2, 1, figsize=(8, 7), sharex=True, layout="constrained")
     for role in trained(settings):
         steps = [s for s in metrics.steps(role) if "reward_mean" in s.statistics]
