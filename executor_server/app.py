@@ -110,8 +110,9 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
             loops.create_task(submitter.run())
             loops.create_task(scoring.run())
             spec = await here.member.declared()
+            submitter.trained = here.member.trains(spec, config.trains)
             declared.set_result(spec)
             await scoring.recover(config.run)
-            if here.member.trains(spec, config.trains):
+            if submitter.trained:
                 every = config.policy.checkpoints.every
                 loops.create_task(train(here.policy, here.stream(), spec, here.member, checkpoint_every=every))

@@ -60,7 +60,8 @@ class Invocations:
         try:
             return await asyncio.shield(running.task)
         except asyncio.CancelledError:
-            if running.task.cancelled() and not asyncio.current_task().cancelling():  # ty: ignore[unresolved-attribute]
+            ours = asyncio.current_task()
+            if running.task.cancelled() and not (ours and ours.cancelling()):
                 raise Unavailable("the executor is stopping") from None
             raise
         finally:

@@ -15,7 +15,7 @@ async def train(policy: Policy, stream: Stream, spec: RunSpec, member: Member, *
     Consumes the executor's deliveries; waits for the next one, which is ready when all groups of its step are sealed;
     is unblocked by the planner's rollouts and our own scores; produces acks, checkpoints, versions. Ends with the run.
     """
-    saver = Saver(policy, every=checkpoint_every, steps=spec.steps)
+    saver = Saver(policy, member.run, spec, every=checkpoint_every)
     await policy.schedule(spec.steps)
     member.doing["trainer"] = "waiting for a batch"
     async for delivery in stream.deliveries():

@@ -118,7 +118,8 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
             loops.create_task(here.member.heartbeats())
             loops.create_task(submitter.run())
             spec = await here.member.declared()
-            if here.member.trains(spec, config.trains):
+            submitter.trained = here.member.trains(spec, config.trains)
+            if submitter.trained:
                 every = config.policy.checkpoints.every
                 loops.create_task(train(here.policy, here.stream(), spec, here.member, checkpoint_every=every))
             await reports.recover()

@@ -77,6 +77,11 @@ class TrajectoryStore:
         """A checkpoint contains these: they may be read until the disk bound needs their room."""
         await self._on_ids(RELEASE, ids)
 
+    async def release_before(self, run: str, updates: int) -> None:
+        """No batch will train on what fewer than `updates` optimiser steps are behind: it is too stale for all."""
+        statement = "UPDATE trajectories SET purgeable = 1 WHERE run = ? AND purgeable = 0 AND updates < ?"
+        await self._write(lambda connection: connection.execute(statement, (run, updates)).rowcount)
+
     async def purge(self, ids: Iterable[str]) -> None:
         """Remove these now; ids that are not stored are fine."""
         await self._on_ids(PURGE, ids)

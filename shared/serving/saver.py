@@ -3,18 +3,24 @@
 import structlog
 
 from shared.policy.policy import Policy
+from shared.schemas.run import RunSpec
 from shared.schemas.stream import Ack
 
 log = structlog.get_logger()
 
 
 class Saver:
-    """Saves every `every` steps and at the run's last one; then the trajectories of the steps behind may be purged."""
+    """Saves every `every` steps and at the run's last one; then the trajectories that nobody needs may be purged.
 
-    def __init__(self, policy: Policy, *, every: int, steps: int) -> None:
+    Those are the ones of the steps behind, and whatever is too stale for all steps to come: attempts that were given
+    up leave trajectories that no batch ever names.
+    """
+
+    def __init__(self, policy: Policy, run: str, spec: RunSpec, *, every: int) -> None:
         self._policy = policy
+        self._run = run
+        self._spec = spec
         self._every = every
-        self._steps = steps
         self._last: Ack | None = None
         self._behind: set[str] = set()
 
@@ -22,7 +28,7 @@ class Saver:
         """After the update and before the ack, which the checkpoint holds: so it is never lost."""
         self._last = ack
         self._behind.update(ack.fates)
-        if ack.step % self._every == 0 or ack.step == self._steps:
+        if ack.step % self._every == 0 or ack.step == self._spec.steps:
             await self._save(ack)
 
     async def save_last(self) -> None:
@@ -37,5 +43,6 @@ class Saver:
         checkpoint = await self._policy.save(ack.step, ack)
         self._last = None
         await self._policy.store.release(self._behind)
+        await self._policy.store.release_before(self._run, checkpoint.updates - self._spec.staleness)
         self._behind.clear()
         log.info("checkpoint-saved", name=checkpoint.name, updates=checkpoint.updates)

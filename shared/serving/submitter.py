@@ -21,7 +21,7 @@ WINDOW_S = 0.005
 MOST = 512
 RETRY_S = 1.0
 RETRY_STATUS = frozenset({429, 503})
-SETTLED = "settled"
+SETTLED, ACCEPTED = "settled", "accepted"
 """The fact that says what the sync service answered: `accepted`, `late` or `refused`."""
 
 
@@ -37,6 +37,8 @@ class Submitter(Generic[Item]):
     """Holds each item until the service has answered for it. `send` is a batch call of `SyncClient`."""
 
     def __init__(self, send: Callable[[Sequence[Item]], Awaitable[BatchResult]], store: TrajectoryStore) -> None:
+        self.trained = True
+        """Whether batches will train on what is reported; if not, it may be purged once it is settled."""
         self._send = send
         self._store = store
         self._pending: deque[Item] = deque()
@@ -94,5 +96,7 @@ class Submitter(Generic[Item]):
             log.error("submission-refused", id=answer.id, problem=answer.problem.get("detail"))
         facts = self._facts.pop(answer.id, None)
         if facts is not None:
-            outcome = "refused" if answer.problem else "accepted" if answer.accepted else "late"
+            outcome = "refused" if answer.problem else ACCEPTED if answer.accepted else "late"
             await self._store.set_facts(answer.id, facts | {SETTLED: outcome})
+            if outcome != ACCEPTED or not self.trained:
+                await self._store.release([answer.id])

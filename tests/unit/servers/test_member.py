@@ -1,0 +1,60 @@
+"""A worker of a run: it waits for the declaration, says what it does, and refuses a run that it cannot serve."""
+
+import json
+
+import httpx
+import pytest
+
+from shared.client import SyncClient
+from shared.errors import NotFound, UserError
+from shared.schemas import PolicyVersion
+from shared.schemas.run import RunSpec, RunView
+from shared.schemas.stream import Heartbeat
+from shared.serving import member as module
+from shared.serving.member import Member
+
+SPEC = RunSpec(steps=3, trained_roles=("executor",))
+
+
+def member(client: SyncClient, role: str = "planner") -> Member:
+    return Member(client, "r", "w-1", role, "http://here")  # ty: ignore[invalid-argument-type]
+
+
+async def test_it_waits_until_the_run_is_declared(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "POLL_S", 0.0)
+    answers = [httpx.Response(404, json=NotFound().problem())] * 3
+    answers.append(httpx.Response(200, content=RunView(run="r", spec=SPEC, state="declared").model_dump_json()))
+    transport = httpx.MockTransport(lambda _: answers.pop(0))
+    async with SyncClient("http://sync", transport=transport) as client:
+        one = member(client)
+        assert await one.declared() == SPEC
+    assert one.doing == {}
+
+
+async def test_a_heartbeat_says_what_it_does():
+    beats = []
+
+    def receive(request: httpx.Request) -> httpx.Response:
+        beats.append((request.url.path, Heartbeat.model_validate(json.loads(request.content), strict=False)))
+        raise KeyboardInterrupt
+
+    async with SyncClient("http://sync", transport=httpx.MockTransport(receive)) as client:
+        one = member(client)
+        one.doing = {"rollouts": "of step 2", "trainer": "waiting for the batch of step 1"}
+        one.version = lambda: PolicyVersion(epoch=1, step=0, updates=0)
+        with pytest.raises(KeyboardInterrupt):
+            await one.heartbeats()
+    ((path, beat),) = beats
+    assert path == "/v1/runs/r/workers/w-1"
+    assert beat.doing == "rollouts: of step 2; trainer: waiting for the batch of step 1"
+    assert (beat.role, beat.url, beat.version) == ("planner", "http://here", PolicyVersion(epoch=1, step=0, updates=0))
+
+
+async def test_a_role_trains_where_the_run_says_so_and_it_has_a_trainer():
+    async with SyncClient("http://sync", transport=httpx.MockTransport(lambda _: httpx.Response(500))) as client:
+        planner, executor = member(client), member(client, "executor")
+        assert not planner.trains(SPEC, has_trainer=True)
+        assert planner.doing["trainer"] == "this role does not train in this run"
+        assert executor.trains(SPEC, has_trainer=True)
+        with pytest.raises(UserError, match="trains the executor, but this server was configured with trains=false"):
+            executor.trains(SPEC, has_trainer=False)
