@@ -40,9 +40,13 @@ def demo(
 
     settings = load_settings("smoke" if smoke else "atlas", overrides or [])
     where = folder or Path("runs") / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    if where.exists() and any(where.iterdir()):
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+        occupied = any(where.iterdir())
+    except OSError as error:
+        raise UserError(f"--folder {where}: {error.strerror}") from None
+    if occupied:
         raise UserError(f"{where} is not empty; choose another --folder, or go on with: tandem resume {where}")
-    where.mkdir(parents=True, exist_ok=True)
     _run(where, settings)
 
 

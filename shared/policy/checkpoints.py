@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +60,10 @@ class CheckpointStore:
     def saved(self) -> list[Checkpoint]:
         """All complete ones, by step; UserError where they belong to another run or role."""
         best = self._best()
-        found = [self._read(path, best) for path in self.folder.iterdir() if NAME.fullmatch(path.name)]
+        found = []
+        for path in [path for path in self.folder.iterdir() if NAME.fullmatch(path.name)]:
+            with suppress(FileNotFoundError):  # retention, in another thread, has just removed it
+                found.append(self._read(path, best))
         return sorted(found, key=lambda checkpoint: checkpoint.step)
 
     def latest(self) -> Checkpoint | None:

@@ -37,6 +37,8 @@ def run_server(name: str, config_class: type[C], create_app: Callable[[C], FastA
         fault: BaseException | None = getattr(app.state, "fault", None)
     except UserError as error:
         fault = error
+    except PermissionError as error:
+        fault = UserError(f"{error.filename}: {error.strerror}")
     return _report(name, fault)
 
 

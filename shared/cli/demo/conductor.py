@@ -50,7 +50,7 @@ async def conduct(folder: Path, settings: Settings, console: Console) -> int:
             with clock.stage("training"):
                 status = await Watch(folder, settings, services, sync, evaluator, metrics, progress).until_finished()
             with clock.stage("evaluation"):
-                grid = await evaluate_grid(settings, evaluator, progress)
+                grid = await evaluate_grid(settings, evaluator, services.urls, progress)
     summary = plain(summarise(settings, metrics, grid, status, clock.seconds))
     (folder / "summary.json").write_text(json.dumps(summary, indent=1))
     await asyncio.to_thread(plot_curves, settings, metrics, grid, folder / "curves.png")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 
+from shared.cli.demo.metrics import whole_lines
 from shared.errors import UserError, from_problem
 from shared.ids import derived_id
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
@@ -26,8 +27,7 @@ class Evaluator:
         self._http = httpx.AsyncClient(base_url=planner_url, timeout=30.0)
         self._log = log
         self._check = check
-        lines = log.read_text().splitlines() if log.exists() else []
-        self._done = {view.id: view for view in map(EvaluationView.model_validate_json, filter(None, lines))}
+        self._done = {view.id: view for view in map(EvaluationView.model_validate_json, whole_lines(log))}
 
     async def close(self) -> None:
         """Close the connections."""
@@ -59,6 +59,11 @@ class Evaluator:
         """The names of the checkpoints that a server has."""
         body = json.loads((await self._send("GET", f"{role_url}/v1/checkpoints")).content)
         return {item["name"] for item in body["items"]}
+
+    async def last_checkpoint(self, role_url: str) -> str:
+        """The name of a server's newest checkpoint: a name that means the same for the whole of an evaluation."""
+        names = await self.checkpoints(role_url)
+        return max(names, key=lambda name: int(name.removeprefix("step-")), default="initial")
 
     def _keep(self, view: EvaluationView) -> EvaluationView:
         self._done[view.id] = view

@@ -6,11 +6,13 @@ from rich.progress import Progress
 
 from shared.cli.demo.evaluations import Evaluator
 from shared.cli.demo.intervals import Estimate, accuracy, paired_difference
+from shared.cli.demo.services import Urls
 from shared.cli.demo.settings import Settings, trained
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
 
 MODES = {"sampled": 1.0, "greedy": 0.0}
 BEFORE, AFTER = "before", "after"
+FIRST = "initial"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,9 @@ class Grid:
         return paired_difference(self.cells[mode, BEFORE, BEFORE].correct, self.cells[mode, AFTER, AFTER].correct)
 
 
-async def evaluate_grid(settings: Settings, evaluator: Evaluator, progress: Progress) -> Grid:
-    """Eight evaluations; a role that did not train is the same before and after."""
+async def evaluate_grid(settings: Settings, evaluator: Evaluator, urls: Urls, progress: Progress) -> Grid:
+    """Eight evaluations on the first and the last checkpoints; a role that did not train is the same on both."""
+    last = {role: await evaluator.last_checkpoint(getattr(urls, role)) for role in trained(settings)}
     n = settings.demo.test_tasks
     cells: dict[tuple[str, str, str], EvaluationView] = {}
     bar = progress.add_task("test 2x2", total=8 * n, note="")
@@ -42,8 +45,8 @@ async def evaluate_grid(settings: Settings, evaluator: Evaluator, progress: Prog
                     n=n,
                     seed=settings.spec().seed,
                     temperature=temperature,
-                    planner_checkpoint=_checkpoint(settings, "planner", planner),
-                    executor_checkpoint=_checkpoint(settings, "executor", executor),
+                    planner_checkpoint=last.get("planner", FIRST) if planner == AFTER else FIRST,
+                    executor_checkpoint=last.get("executor", FIRST) if executor == AFTER else FIRST,
                 )
                 note = f"planner {planner}, executor {executor}, {mode}"
                 cells[mode, planner, executor] = await evaluator.evaluate(
@@ -52,7 +55,3 @@ async def evaluate_grid(settings: Settings, evaluator: Evaluator, progress: Prog
                 )
     progress.update(bar, completed=8 * n, note="")
     return Grid(cells)
-
-
-def _checkpoint(settings: Settings, role: str, when: str) -> str:
-    return "latest" if when == AFTER and role in trained(settings) else "initial"

@@ -9,6 +9,17 @@ from shared.schemas import Role
 from shared.schemas.stream import StepStatistics
 
 
+def whole_lines(path: Path) -> list[str]:
+    """The lines of a file that is appended to; a last one that a kill cut short is removed, to be written again."""
+    if not path.exists():
+        return []
+    text = path.read_text()
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole)
+    return whole.splitlines()
+
+
 class Metrics:
     """The steps and validations of one run, kept in memory and appended to a file; reopening reads them back."""
 
@@ -16,7 +27,7 @@ class Metrics:
         self._path = path
         self._steps: dict[tuple[Role, int], StepStatistics] = {}
         self.validations: dict[int, float] = {}
-        for line in path.read_text().splitlines() if path.exists() else []:
+        for line in whole_lines(path):
             entry = json.loads(line)
             if entry["kind"] == "step":
                 step = StepStatistics.model_validate_json(json.dumps(entry["step"]))

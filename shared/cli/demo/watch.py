@@ -46,10 +46,13 @@ class Watch:
         groups = self.progress.add_task("groups", total=spec.steps * spec.groups_per_step, note="")
         async with asyncio.TaskGroup() as side:
             validation: asyncio.Task | None = None
+            seen = False
             while True:
                 self.services.check()
                 status = await self.sync.status(run)
-                await self._collect(run)
+                whole = not seen or status.state == "finished"  # a resume may have trained earlier steps again
+                await self._collect(run, whole=whole)
+                seen = True
                 closed = status.groups.get("complete", 0) + status.groups.get("discarded", 0)
                 self.progress.update(groups, completed=closed, note="; ".join(status.waiting_for[:1]))
                 for role, bar in bars.items():
@@ -67,8 +70,8 @@ class Watch:
             pass
         return status
 
-    async def _collect(self, run: str) -> None:
-        after = min(self.metrics.last(role) for role in trained(self.settings))
+    async def _collect(self, run: str, *, whole: bool) -> None:
+        after = 0 if whole else min(self.metrics.last(role) for role in trained(self.settings))
         for step in await self.sync.steps(run, after=max(0, after - self.settings.spec().staleness - 1)):
             self.metrics.add_step(step)
 
