@@ -16,8 +16,9 @@ class Limits(Config):
     `max_turns`: turns up to and with the one that should answer; if that one calls instead, the calls are not run, and
     one more turn may answer. `max_new_tokens`: of one turn. `max_context_tokens`: of the whole trajectory.
     `max_calls`: that are run in the episode; `max_parallel_calls`: in one turn; those beyond are answered `limit`.
-    `tool_timeout_s`: of one call; None where the tools keep deadlines of their own. `deadline_s`: after it no call runs
-    any more; one wait for the sampler may not take longer either, but that is a fault of the sampler, not a limit.
+    `tool_timeout_s`: of one call; None where the tools keep deadlines of their own. `deadline_s`: after it no call is
+    started, and none runs any more but those with deadlines of their own; one wait for the sampler may not take longer
+    either, but that is a fault of the sampler, not a limit.
     """
 
     max_turns: Count = 8

@@ -5,7 +5,8 @@ How an episode ends, and what `r_format` is (m-grpo.md, section 2):
 * an answer: 1. `status` is `ok`, or `limit` where the answer was asked for by a limit that was met;
 * a turn that is no action: 0, `error` and the reason code; `limit` where the turn was cut off by its length;
 * a limit (turns, calls, context, time): the calls beyond it are not run, their results have the state `limit` and ask
-  for the answer, and one more turn may give it. Calls in that turn too: 0, `limit`, reason `limit-ignored`.
+  for the answer, and one more turn may give it. Calls in that turn too: 0, `limit`, reason `limit-ignored`. Tools with
+  deadlines of their own (`tool_timeout_s` is None) are not cut by the time limit: a slow one is a fault, not a limit.
 
 A tool's fault is a state that the model sees. A fault of the infrastructure (`Unavailable`) is none: it is raised, and
 so is a cancellation; running calls are then cancelled and waited for, and there is no episode.
@@ -171,9 +172,10 @@ class _Run:
         if not calls:
             return []
         timeout_s = self.limits.tool_timeout_s
+        wait_s = None if timeout_s is None else self._time_left()
         tasks = [asyncio.create_task(self.toolbox.call(c.name, c.arguments, timeout_s)) for c in calls]
         try:
-            _, late = await asyncio.wait(tasks, timeout=self._time_left(), return_when=asyncio.FIRST_EXCEPTION)
+            _, late = await asyncio.wait(tasks, timeout=wait_s, return_when=asyncio.FIRST_EXCEPTION)
         finally:
             for task in tasks:
                 task.cancel()

@@ -201,8 +201,7 @@ async def time_limit_during_a_call(monkeypatch):
         return str(await FOREVER().wait())
 
     clock(monkeypatch, 0.0, 0.0, LIMITS.deadline_s - 0.01)
-    limits = LIMITS.model_copy(update={"tool_timeout_s": None})
-    return [call(name="hangs") + call(), ANSWER], {"tools": {"hangs": hangs, **TOOLS}, "limits": limits}, 1
+    return [call(name="hangs") + call(), ANSWER], {"tools": {"hangs": hangs, **TOOLS}}, 1
 
 
 async def time_limit_before_a_call(monkeypatch):
@@ -241,6 +240,14 @@ async def test_calls_after_an_announced_limit_are_not_run_and_end_it(case, reaso
     assert (episode.r_format, episode.status, episode.reason) == (0, "limit", Reason.LIMIT_IGNORED)
     assert episode.answer is None
     assert episode.mask[-1] == 1
+
+
+async def test_the_deadline_cuts_no_tool_with_a_deadline_of_its_own_but_starts_no_further_call(monkeypatch):
+    clock(monkeypatch, 0.0, 0.0, LIMITS.deadline_s + 1)
+    limits = LIMITS.model_copy(update={"tool_timeout_s": None})
+    episode = await run([call("slow"), call("late"), ANSWER], limits=limits)
+    assert shown(episode) == [("ok", "echo slow"), ("limit", NOTICES[Reason.TIME_LIMIT])]
+    assert (episode.answer, episode.status, episode.reason) == ("done", "limit", Reason.TIME_LIMIT)
 
 
 async def test_a_limit_that_is_not_met_is_not_announced():
