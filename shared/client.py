@@ -11,7 +11,7 @@ import httpx
 import stamina
 from pydantic import BaseModel
 
-from shared.errors import TandemError, Unavailable, from_problem
+from shared.errors import Overloaded, TandemError, Unavailable, from_problem
 from shared.schemas import Role
 from shared.schemas.base import Page
 from shared.schemas.rollout import (
@@ -39,7 +39,8 @@ from shared.schemas.stream import (
 )
 
 M = TypeVar("M", bound=BaseModel)
-RETRY_STATUS = frozenset({429, 502, 503, 504})
+RETRIED: dict[int, type[TandemError]] = {429: Overloaded, 502: Unavailable, 503: Unavailable, 504: Unavailable}
+"""The statuses that may be tried again, and what they mean from a proxy, which knows no problem type of ours."""
 
 
 def _worth_retrying(error: Exception) -> bool:
@@ -100,7 +101,8 @@ class SyncClient:
 
     async def fail(self, run: str, reason: str) -> RunView:
         """End the run as failed."""
-        return await self._call("POST", f"/v1/runs/{run}:fail?reason={reason}", None, RunView)
+        query = httpx.QueryParams({"reason": reason})
+        return await self._call("POST", f"/v1/runs/{run}:fail?{query}", None, RunView)
 
     # groups, rollouts, trajectories
 
@@ -191,7 +193,9 @@ def _raise_for(response: httpx.Response) -> None:
     try:
         body = response.json()
     except ValueError:
-        body = {"detail": response.text[:200]}
-    error = from_problem(body, response.status_code)
-    error.extra["retry"] = response.status_code in RETRY_STATUS
+        body = None
+    error = from_problem(body if isinstance(body, dict) else {"detail": response.text[:200]}, response.status_code)
+    if type(error) is TandemError and response.status_code in RETRIED:
+        error = RETRIED[response.status_code](error.detail, **error.extra)
+    error.extra["retry"] = response.status_code in RETRIED
     raise error

@@ -20,6 +20,10 @@ from shared.serving.member import Member
 from shared.serving.wire import wire
 from shared.stream import Stream
 
+RENEWAL_TIMEOUT_S = 5.0
+RENEWAL_RETRY_S = 10.0
+"""Both well below a lease's time to live: one stalled connection must not cost the lease."""
+
 
 @dataclass(frozen=True, slots=True)
 class Station:
@@ -43,6 +47,11 @@ class Station:
         return stream
 
 
+def renewals_client(sync_url: str, transport: httpx.AsyncBaseTransport) -> SyncClient:
+    """The client of the small calls that must come in time: renewals, releases, heartbeats."""
+    return SyncClient(sync_url, transport=transport, timeout_s=RENEWAL_TIMEOUT_S, retry_for_s=RENEWAL_RETRY_S)
+
+
 @asynccontextmanager
 async def station(
     config: ServerConfig,
@@ -58,10 +67,10 @@ async def station(
     chat.check()
     async with (
         SyncClient(config.sync_url, transport=sync_wire or wire()) as sync,
-        SyncClient(config.sync_url, transport=sync_wire or wire()) as renewals,
+        renewals_client(config.sync_url, sync_wire or wire()) as renewals,
     ):
         policy = await Policy.start(
-            config.policy, config.folder, config.run, role, total_steps=1, resume=True, train=config.trains
+            config.policy, config.folder, config.run, role, total_steps=None, resume=True, train=config.trains
         )
         try:
             device = str(policy.info["device"])

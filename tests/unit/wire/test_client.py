@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from shared.client import SyncClient
-from shared.errors import LeaseLost, NotFound, Overloaded, Unavailable
+from shared.errors import LeaseLost, NotFound, Overloaded, TandemError, Unavailable
 from shared.schemas.stream import StreamClaim
 
 CLAIM = StreamClaim(worker="w", epoch=1)
@@ -67,3 +67,21 @@ async def test_an_error_that_is_not_json_is_still_one_of_ours():
     sync, _ = client([httpx.Response(500, text="<html>proxy</html>")])
     with pytest.raises(Exception, match="proxy"):
         await sync.run("run")
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(429, Overloaded), (502, Unavailable), (503, Unavailable), (504, Unavailable)]
+)
+@pytest.mark.parametrize("body", [{"text": "<html>proxy</html>"}, {"json": ["proxy"]}, {"json": {"detail": "proxy"}}])
+async def test_a_proxy_that_cannot_answer_is_an_unavailable_service(status: int, error: type[TandemError], body: dict):
+    sync, seen = client([httpx.Response(status, **body)], retry_for_s=0.1)
+    with pytest.raises(error, match="proxy"):
+        await sync.renew("run", "planner", CLAIM)
+    assert len(seen) > 1
+
+
+async def test_a_reason_reaches_the_service_as_it_is():
+    sync, seen = client([problem(NotFound())])
+    with pytest.raises(NotFound):
+        await sync.fail("run", "a&b=c #d")
+    assert dict(seen[0].url.params) == {"reason": "a&b=c #d"}
