@@ -1,11 +1,12 @@
 """The trainer's side of a role's stream: one delivery after another, each trained into the surviving weights once.
 
     async for delivery in stream.deliveries():
-        async with delivery:                    # leased, renewed in the background; a lost lease ends the step here
+        async with delivery:                    # its lease is renewed meanwhile; a lost one ends the step here
             ... update, guarded by delivery.still_ours; checkpoint if due ...
             await delivery.ack(ack)             # refused: nothing below runs; resumed from the last checkpoint
             await delivery.confirm(updates)     # load into the sampler, then publish: this opens the next step
 
+One lease holds the stream from the resume until its epoch is lost or the stream ends, and is renewed all that time.
 A trainer that was away too long, was refused or restarted goes back to its last checkpoint, under a new epoch.
 """
 
@@ -19,14 +20,13 @@ from typing import Protocol
 import structlog
 
 from shared.client import SyncClient
-from shared.errors import Conflict, InvalidTransition, LeaseLost, StreamHeld, TandemError, Unavailable
+from shared.errors import Conflict, InvalidTransition, LeaseLost, StreamHeld, TandemError
 from shared.policy.checkpoints import Checkpoint
 from shared.policy.types import StepAbandoned
 from shared.schemas import PolicyVersion, Role
 from shared.schemas.stream import (
     Ack,
     DeliveryView,
-    LeaseAnswer,
     LeaseRequest,
     PolicyPublish,
     ReleaseRequest,
@@ -41,6 +41,8 @@ HELD_POLL_S = 1.0
 ABANDON_AT = 0.7
 """The share of a lease's time to live after which a trainer that could not renew gives the step up."""
 RENEWALS_PER_TTL = 5
+UNKNOWN_TTL_S = 1.0
+"""What a lease's time to live is taken for until the service has told it: the first renewal goes out at once."""
 
 
 class Weights(Protocol):
@@ -89,25 +91,20 @@ class Stream:
 
     async def deliveries(self) -> AsyncIterator["Delivery"]:
         """The steps in order, until the run has no more; resumes first, and after each delivery that was lost."""
-        epoch: int | None = None
-        while True:
-            if epoch is None:
-                epoch = await self._resume()
-                if epoch is None:
-                    return
-            request = LeaseRequest(worker=self.worker, epoch=epoch, wait_s=LEASE_WAIT_S)
+        while (lease := await self._resume()) is not None:
             try:
-                answer = await self.sync.lease(self.run, self.role, request)
+                request = LeaseRequest(worker=self.worker, epoch=lease.epoch, wait_s=LEASE_WAIT_S)
+                while not lease.lost:
+                    answer = await self.sync.lease(self.run, self.role, request)
+                    if answer.delivery is not None:
+                        lease.lives(self.clock(), answer.ttl_s)
+                        yield Delivery(self, lease, answer.delivery)
+                    elif answer.finished:
+                        return
             except LeaseLost:
-                epoch = None
                 continue
-            if answer.delivery is not None:
-                delivery = Delivery(self, answer.delivery, answer)
-                yield delivery
-                if delivery.lost:
-                    epoch = None
-            elif answer.finished:
-                return
+            finally:
+                lease.end()
 
     async def confirm(self, version: PolicyVersion) -> None:
         """Load the trainer's weights into the samplers, then publish them as `version`."""
@@ -116,8 +113,8 @@ class Stream:
         await self.sync.publish(self.run, self.role, version.epoch, version.step, body)
         self.version = version
 
-    async def _resume(self) -> int | None:
-        """Back to the last checkpoint under a new epoch; waits while another worker's lease is live.
+    async def _resume(self) -> "Lease | None":
+        """Back to the last checkpoint under a new epoch, leased; waits while another worker's lease is live.
 
         None where the run is over without what this checkpoint lacks: the samplers get its weights, and that is all.
         """
@@ -134,34 +131,76 @@ class Stream:
         )
         while True:
             try:
-                epoch = (await self.sync.resume(self.run, self.role, request)).epoch
-                await self.confirm(PolicyVersion(epoch=epoch, step=step, updates=updates))
+                lease = Lease(self, (await self.sync.resume(self.run, self.role, request)).epoch)
             except StreamHeld as held:
                 log.info("stream-held", role=self.role, detail=held.detail)
                 await asyncio.sleep(HELD_POLL_S)
-            except LeaseLost:
                 continue
             except InvalidTransition as over:
                 log.warning("stream-over", role=self.role, detail=over.detail)
                 await self._weights.load_sampler(PolicyVersion(epoch=0, step=step, updates=updates))
                 return None
+            try:
+                await self.confirm(PolicyVersion(epoch=lease.epoch, step=step, updates=updates))
+            except LeaseLost:
+                lease.end()
+            except BaseException:
+                lease.end()
+                raise
             else:
-                log.info("stream-resumed", role=self.role, epoch=epoch, step=step)
-                return epoch
+                log.info("stream-resumed", role=self.role, epoch=lease.epoch, step=step)
+                return lease
+
+
+class Lease:
+    """The stream under one epoch, renewed in the background from the resume until `end`."""
+
+    def __init__(self, stream: Stream, epoch: int) -> None:
+        self.epoch = epoch
+        self.lost = False
+        self._stream = stream
+        self._ttl_s = UNKNOWN_TTL_S
+        self._safe_until = stream.clock()
+        self._renewal = asyncio.create_task(self._renew(), name=f"renew-{stream.role}")
+
+    def still_ours(self) -> bool:
+        """Whether it surely lives."""
+        return not self.lost and self._stream.clock() < self._safe_until
+
+    def lives(self, since: float, ttl_s: float) -> None:
+        """The service has prolonged it, at `since` or later; the margin of ABANDON_AT covers an answer's way back."""
+        self._ttl_s = ttl_s
+        self._safe_until = max(self._safe_until, since + ABANDON_AT * ttl_s)
+
+    def end(self) -> None:
+        """It is lost or not needed any more: nothing is renewed after this."""
+        self.lost = True
+        self._renewal.cancel()
+
+    async def _renew(self) -> None:
+        """Consumes the lease's time; waits a share of it; produces renewals; ends when the lease is lost."""
+        stream, claim = self._stream, StreamClaim(worker=self._stream.worker, epoch=self.epoch)
+        while True:
+            sent = stream.clock()
+            try:
+                self.lives(sent, (await stream.renewals.renew(stream.run, stream.role, claim)).ttl_s)
+            except Conflict as error:
+                log.warning("lease-lost", role=stream.role, epoch=self.epoch, detail=error.detail)
+                self.lost = True
+                return
+            except TandemError as error:
+                log.warning("renewal-failed", role=stream.role, epoch=self.epoch, detail=error.detail)
+            await asyncio.sleep(self._ttl_s / RENEWALS_PER_TTL)
 
 
 class Delivery:
-    """One leased step. As an async context manager it renews itself; LeaseLost and StepAbandoned end it quietly."""
+    """One step under its lease. As an async context manager it ends quietly on LeaseLost and on StepAbandoned."""
 
-    def __init__(self, stream: Stream, view: DeliveryView, answer: LeaseAnswer) -> None:
+    def __init__(self, stream: Stream, lease: Lease, view: DeliveryView) -> None:
         self.view = view
-        self.lost = False
         self._stream = stream
-        self._ttl_s = answer.ttl_s
-        # The lease began when the service answered, a moment ago; the margin of ABANDON_AT covers that moment.
-        self._safe_until = stream.clock() + ABANDON_AT * answer.ttl_s
+        self._lease = lease
         self._acked = False
-        self._renewal: asyncio.Task[None] | None = None
 
     @property
     def step(self) -> int:
@@ -175,7 +214,7 @@ class Delivery:
 
     def still_ours(self) -> bool:
         """Whether the lease surely lives; asked right before the optimiser steps."""
-        return not self.lost and self._stream.clock() < self._safe_until
+        return self._lease.still_ours()
 
     async def ack(self, ack: Ack) -> None:
         """The step is done; LeaseLost where it is refused."""
@@ -187,19 +226,18 @@ class Delivery:
         await self._stream.confirm(PolicyVersion(epoch=self.epoch, step=self.step, updates=updates))
 
     async def __aenter__(self) -> "Delivery":
-        self._renewal = asyncio.create_task(self._renew(), name=f"renew-{self._stream.role}")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        assert self._renewal is not None
-        self._renewal.cancel()
+        if error is None:
+            return False
+        self._lease.end()
         if isinstance(error, LeaseLost | StepAbandoned):
             log.warning("step-lost", role=self._stream.role, step=self.step, detail=error.detail)
-            self.lost = True
             return True
-        if error is not None and not self._acked:
+        if not self._acked:
             with suppress(TandemError, TimeoutError):
                 await self._release("cancelled" if isinstance(error, asyncio.CancelledError) else "trainer-failed")
         return False
@@ -210,19 +248,3 @@ class Delivery:
         body = ReleaseRequest(worker=self._stream.worker, epoch=self.epoch, error=error)
         async with asyncio.timeout(HELD_POLL_S):
             await self._stream.renewals.release(self._stream.run, self._stream.role, body)
-
-    async def _renew(self) -> None:
-        """Consumes the lease's time; waits a share of it; produces renewals; ends when the lease is lost."""
-        stream, claim = self._stream, StreamClaim(worker=self._stream.worker, epoch=self.epoch)
-        while True:
-            await asyncio.sleep(self._ttl_s / RENEWALS_PER_TTL)
-            sent = stream.clock()
-            try:
-                self._ttl_s = (await stream.renewals.renew(stream.run, stream.role, claim)).ttl_s
-            except Unavailable:
-                continue
-            except Conflict as error:
-                log.warning("lease-lost", role=stream.role, step=self.step, detail=error.detail)
-                self.lost = True
-                return
-            self._safe_until = sent + ABANDON_AT * self._ttl_s

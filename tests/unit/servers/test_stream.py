@@ -1,13 +1,15 @@
 """A role's stream as its trainer sees it: in order, renewed, given up in time, resumed from the last checkpoint."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
 from shared import stream as stream_module
 from shared.client import SyncClient
-from shared.errors import LeaseLost, StreamHeld
+from shared.errors import BodyConflict, LeaseLost, Overloaded, StreamHeld, TandemError
 from shared.policy.checkpoints import Checkpoint
 from shared.policy.types import StepAbandoned
 from shared.schemas import PolicyVersion
@@ -193,3 +195,72 @@ async def test_a_renewal_keeps_the_lease_and_a_refused_one_loses_it(
                 await until(lambda: len(service.bodies("renew")) >= (1 if answer else 3))
                 await until(lambda held=delivery: held.still_ours() is ours)
             break
+
+
+def renewing() -> list[str]:
+    """The renewal tasks that are alive."""
+    return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("renew-")]
+
+
+async def test_the_lease_is_renewed_while_the_resumed_weights_are_loaded(
+    stream: Stream, service: StreamService, weights: Weights, monkeypatch: pytest.MonkeyPatch
+):
+    async def slow_load(version: PolicyVersion) -> str:
+        await until(lambda: len(service.bodies("renew")) >= 3)
+        return CHECKSUM
+
+    monkeypatch.setattr(weights, "load_sampler", slow_load)
+    service.ttl_s, service.steps = 0.05, 0
+    assert [delivery.step async for delivery in stream.deliveries()] == []
+    assert service.names() == ["resume", "publish", "lease"]
+    assert {body["epoch"] for body in service.bodies("renew")} == {1}
+
+
+async def test_the_lease_is_renewed_while_the_next_delivery_is_waited_for(service: StreamService, weights: Weights):
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith(":lease"):
+            before = len(service.bodies("renew"))
+            await until(lambda: len(service.bodies("renew")) >= before + 3)
+        return await service.transport.handle_async_request(request)
+
+    service.ttl_s = 0.05
+    async with SyncClient("http://sync", transport=httpx.MockTransport(answer)) as sync:
+        stream = Stream(sync, sync, run="r", role="planner", worker="w", weights=weights)
+        async for delivery in stream.deliveries():
+            async with delivery:
+                await delivery.ack(ack(delivery))
+    assert service.names() == ["resume", "publish", *["lease", "ack"] * 2, "lease"]
+
+
+async def test_one_renewal_an_epoch_and_none_after_the_end(stream: Stream, service: StreamService):
+    service.refuse["ack"] = [LeaseLost()]
+    async for delivery in stream.deliveries():
+        async with delivery:
+            await until(lambda: renewing() == ["renew-planner"])
+            await delivery.ack(ack(delivery))
+    assert service.epoch == 2
+    await until(lambda: not renewing())
+
+
+@pytest.mark.parametrize("error", [LeaseLost(), BodyConflict()])
+async def test_a_version_that_is_not_confirmed_ends_the_lease(
+    stream: Stream, service: StreamService, error: TandemError
+):
+    service.refuse["publish"] = [error]
+    with suppress(BodyConflict):
+        async for delivery in stream.deliveries():
+            async with delivery:
+                await delivery.ack(ack(delivery))
+    assert service.epoch == (2 if isinstance(error, LeaseLost) else 1)
+    await until(lambda: not renewing())
+
+
+async def test_a_renewal_that_fails_is_tried_again(stream: Stream, service: StreamService):
+    service.ttl_s = 0.05
+    service.refuse["renew"] = [TandemError(), Overloaded()]
+    async for delivery in stream.deliveries():
+        async with delivery:
+            await until(lambda: len(service.bodies("renew")) >= 4)
+            await until(delivery.still_ours)
+            await delivery.ack(ack(delivery))
+    assert service.epoch == 1
