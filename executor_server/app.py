@@ -28,7 +28,7 @@ from executor_server.invocations import Invocations
 from executor_server.scoring import Scoring
 from executor_server.train import train
 from shared.agents.toolbox import Toolbox
-from shared.errors import InvalidInput
+from shared.errors import Conflict
 from shared.http.body import json_body, openapi_body
 from shared.http.health import install_health
 from shared.http.problems import install_problems
@@ -78,7 +78,7 @@ async def invoke(
     config: ExecutorConfig = part(request, "config")
     invocations: Invocations = part(request, "invocations")
     if body.run != config.run:
-        raise InvalidInput(f"this server works for run {config.run}, not {body.run}")
+        raise Conflict(f"this server works for run {config.run}, not {body.run}")
     answer = await while_connected(request, invocations.answer(invocation, body))
     return json(answer) if answer is not None else Response(status_code=CLIENT_CLOSED_REQUEST)
 

@@ -14,7 +14,7 @@ from shared.agents.limits import Limits
 from shared.agents.loop import Episode, run_agent
 from shared.agents.toolbox import Toolbox
 from shared.environments.base import Environment, Split, Task, ToolError, ToolResult
-from shared.errors import UserError
+from shared.errors import PromptTooLong, UserError
 from shared.ids import new_id
 from shared.policy.types import Sampler, SamplingParams
 from shared.schemas.invocation import EvaluationPolicy, InvocationAnswer, InvocationRequest
@@ -48,15 +48,18 @@ class Delegations:
         """One more invocation, under an id of its own, so that equal delegations stay apart."""
         invocation, index = new_id(), len(self.made)
         self.made[invocation] = None
-        request = InvocationRequest(
-            run=self.run,
-            rollout=self.rollout,
-            index=index,
-            subtask=subtask,
-            task_id=self.task.id,
-            split=self.split,
-            evaluation=self.evaluation,
-        )
+        try:
+            request = InvocationRequest(
+                run=self.run,
+                rollout=self.rollout,
+                index=index,
+                subtask=subtask,
+                task_id=self.task.id,
+                split=self.split,
+                evaluation=self.evaluation,
+            )
+        except ValidationError:  # the rest is ours, and valid
+            raise PromptTooLong from None
         answer = self.made[invocation] = await self.executor.invoke(invocation, request)
         return answer
 
@@ -65,7 +68,7 @@ async def delegate(context: Delegations, task: str) -> ToolResult:
     """Give a subtask to the executor, which has tools; its answer comes back."""
     try:
         answer = await context.invoke(task)
-    except ValidationError:
+    except PromptTooLong:
         raise ToolError("The subtask is too long.") from None
     return ToolResult(answer.status, answer.answer)
 
@@ -93,19 +96,25 @@ class Roller:
         checkpoint: Path | None = None,
         evaluation: EvaluationPolicy | None = None,
     ) -> Rollout:
-        """Work on `task` once; Unavailable where the executor failed, which is nobody's reward."""
+        """Work on `task` once; Unavailable where the executor or the sampler failed, which is nobody's reward.
+
+        UserError names a task whose prompt leaves the planner no room for a turn.
+        """
         rollout = new_id()
         delegations = Delegations(self.executor, self.run, rollout, task, split, evaluation)
-        episode = await run_agent(
-            self.sampler,
-            self.chat,
-            DELEGATE.bound(delegations),
-            system=self.environment.system_prompt("planner"),
-            user=task.query,
-            limits=self.limits,
-            params=params,
-            checkpoint=checkpoint,
-        )
+        try:
+            episode = await run_agent(
+                self.sampler,
+                self.chat,
+                DELEGATE.bound(delegations),
+                system=self.environment.system_prompt("planner"),
+                user=task.query,
+                limits=self.limits,
+                params=params,
+                checkpoint=checkpoint,
+            )
+        except PromptTooLong as error:
+            raise UserError(f"task {task.id} does not fit limits.max_context_tokens: {error.detail}") from None
         answered = tuple((name, answer) for name, answer in delegations.made.items() if answer is not None)
         return Rollout(rollout, episode, await self._correctness(task, episode), answered)
 

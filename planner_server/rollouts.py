@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from planner_server.executor import ExecutorFailed
 from planner_server.horizon import Horizon
 from planner_server.rollout import Roller, Rollout
 from shared.client import SyncClient
@@ -23,6 +24,7 @@ from shared.serving.member import Member
 log = structlog.get_logger()
 
 EXECUTOR_FAILED = "executor-failed"
+SAMPLER_FAILED = "sampler-failed"
 DEADLINE = "rollout-deadline"
 
 Report = Callable[[str, RolloutReport, Rollout | None], Awaitable[None]]
@@ -105,11 +107,7 @@ class RolloutLoop:
 
     async def _slot(self, view: GroupView, slot: int) -> None:
         async with self._places:
-            try:
-                async with asyncio.timeout(self._spec.rollout_deadline_s):
-                    ended = await self._attempt_until_done(view, slot)
-            except TimeoutError:
-                ended = DEADLINE
+            ended = await self._attempt_until_done(view, slot)
         if isinstance(ended, Rollout):
             await self._report(ended.id, _reported(view, slot, ended), ended)
         elif ended is not None:
@@ -118,15 +116,19 @@ class RolloutLoop:
 
     async def _attempt_until_done(self, view: GroupView, slot: int) -> Rollout | str | None:
         """The first attempt that came to its end, or the reason why none did; None where the run has ended."""
-        task = self._task(view.step, view.index)
+        task, reason = self._task(view.step, view.index), SAMPLER_FAILED
         for attempt in range(1, self._attempts + 1):
             if not await self._horizon.may_start(view.step):
                 return None
             try:
-                return await self._roller.roll_out(task, "train", self._params)
+                async with asyncio.timeout(self._spec.rollout_deadline_s):
+                    return await self._roller.roll_out(task, "train", self._params)
+            except TimeoutError:
+                return DEADLINE
             except Unavailable as fault:
+                reason = EXECUTOR_FAILED if isinstance(fault, ExecutorFailed) else SAMPLER_FAILED
                 log.warning("attempt-aborted", group=view.group, slot=slot, attempt=attempt, reason=fault.detail)
-        return EXECUTOR_FAILED
+        return reason
 
     def _say(self, what: str) -> None:
         self._member.doing["rollouts"] = what

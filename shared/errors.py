@@ -1,7 +1,9 @@
 """The error tree. A class docstring is the message; `type` is stable on the wire; the client raises the same classes.
 
 TandemError
- +- InvalidInput (422)        +- BodyTooLarge (413)
+ +- InvalidInput (422)
+ |   +- BodyTooLarge (413)
+ |   +- PromptTooLong         the agent's first prompt leaves no room for a turn
  +- NotFound (404)
  +- Conflict (409)
  |   +- BodyConflict          another body under an id that exists
@@ -55,6 +57,12 @@ class BodyTooLarge(InvalidInput):
 
     type = "body-too-large"
     status = 413
+
+
+class PromptTooLong(InvalidInput):
+    """The request leaves the agent no room for a turn."""
+
+    type = "prompt-too-long"
 
 
 class NotFound(TandemError):

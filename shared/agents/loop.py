@@ -25,7 +25,7 @@ from shared.agents.protocol import Action, Answer, Call, Calls, Reason, Violatio
 from shared.agents.toolbox import Toolbox
 from shared.agents.transcript import Transcript
 from shared.environments.base import ToolCall, ToolResult
-from shared.errors import DeadlineExceeded, InvalidInput
+from shared.errors import DeadlineExceeded, PromptTooLong
 from shared.policy.types import Completion, Sampler, SamplingParams
 from shared.schemas.base import PolicyVersion
 
@@ -73,7 +73,7 @@ async def run_agent(
 ) -> Episode:
     """Run one episode on `user`'s request, under the environment's instructions `system` (may be empty).
 
-    InvalidInput where the first prompt leaves no room for a turn; DeadlineExceeded where the sampler does not answer;
+    PromptTooLong where the first prompt leaves no room for a turn; DeadlineExceeded where the sampler does not answer;
     Unavailable from a tool or the sampler passes through. `parser` is the action protocol, if not the usual one.
     """
     run = _Run(sampler, chat, toolbox, limits, _sampling(params, chat, limits), checkpoint, time.monotonic())
@@ -120,7 +120,7 @@ class _Run:
         """Feed the first prompt."""
         prompt = self.chat.start(system, user)
         if not self._fits(prompt):
-            raise InvalidInput(
+            raise PromptTooLong(
                 f"the prompt has {len(prompt)} tokens: with {self.params.max_new_tokens} for a turn "
                 f"that is beyond max_context_tokens, {self.limits.max_context_tokens}"
             )

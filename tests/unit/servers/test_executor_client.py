@@ -7,8 +7,10 @@ import httpx
 import pytest
 
 from planner_server import executor as module
-from planner_server.executor import ExecutorClient
-from shared.errors import BodyConflict, Unavailable
+from planner_server.executor import ExecutorClient, ExecutorFailed
+from planner_server.rollout import DELEGATE, Delegations
+from shared.environments.base import Task, ToolResult
+from shared.errors import BodyConflict, Conflict, InvalidInput, PromptTooLong, TandemError, Unavailable, UserError
 from shared.ids import new_id
 from shared.schemas.invocation import InvocationAnswer, InvocationRequest
 
@@ -54,7 +56,7 @@ async def test_a_failure_is_retried_under_the_same_id(fault: httpx.Response | Ex
 
 
 async def test_then_the_executor_counts_as_failed():
-    with pytest.raises(Unavailable, match=r"failed 3 times.*HTTP 500"):
+    with pytest.raises(ExecutorFailed, match=r"failed 3 times.*HTTP 500"):
         await client(lambda _: httpx.Response(500, text="boom")).invoke(new_id(), REQUEST)
 
 
@@ -77,3 +79,34 @@ async def test_a_refusal_is_not_retried():
     with pytest.raises(BodyConflict):
         await client(handler).invoke(new_id(), REQUEST)
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault", "says"),
+    [
+        (httpx.Response(409, json=Conflict("works for run a, not r").problem()), Conflict, "works for run a, not r"),
+        (httpx.Response(422, json=InvalidInput("subtask: missing").problem()), UserError, "http://executor.*subtask"),
+        (httpx.Response(404, text="<html>"), UserError, "http://executor does not answer as an executor: HTTP 404"),
+        (httpx.Response(404, json=["nothing"]), UserError, "http://executor does not answer as an executor"),
+        (httpx.Response(200, json={"hello": "world"}), UserError, "http://executor does not answer as an executor"),
+    ],
+)
+async def test_a_fault_of_the_configuration_is_never_shown_to_the_model(
+    answer: httpx.Response, fault: type[TandemError], says: str
+):
+    with pytest.raises(fault, match=says):
+        await delegated("find it", answer)
+
+
+@pytest.mark.parametrize(
+    ("subtask", "answer"),
+    [("find it", httpx.Response(422, json=PromptTooLong().problem())), ("x" * 100_001, OK)],
+)
+async def test_a_subtask_that_is_too_long_is_the_models_mistake(subtask: str, answer: httpx.Response):
+    assert await delegated(subtask, answer) == ToolResult("error", "The subtask is too long.")
+
+
+async def delegated(subtask: str, answer: httpx.Response) -> ToolResult:
+    executor = client(lambda _: answer)
+    made = Delegations(executor, "r", new_id(), Task(id="t", query="?", answer="!"), "train", None)
+    return await DELEGATE.bound(made).call("delegate", {"task": subtask})
