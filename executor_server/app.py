@@ -90,6 +90,7 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
         declared: asyncio.Future[RunSpec] = asyncio.get_running_loop().create_future()
         submitter: Submitter[TrajectoryItem] = Submitter(here.sync.submit_trajectories, here.policy.store)
         scoring = Scoring(here.environment, here.policy.store, submitter, declared)
+        stack.callback(scoring.close)
         agent = Agent(
             environment=here.environment,
             sampler=here.policy.sampler,
@@ -103,6 +104,7 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
         )
         invocations = Invocations(agent, config.invocation_deadline_s)
         stack.push_async_callback(invocations.close)
+        await scoring.recover(config.run)  # before the first new one is stored, which would be scored twice
         app.state.parts = Parts(config, here.policy, invocations)
         async with asyncio.TaskGroup() as loops:
             loops.create_task(watch(here.policy))
@@ -112,7 +114,6 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
             spec = await here.member.declared()
             submitter.trained = here.member.trains(spec, config.trains)
             declared.set_result(spec)
-            await scoring.recover(config.run)
             if submitter.trained:
                 every = config.policy.checkpoints.every
                 loops.create_task(train(here.policy, here.stream(), spec, here.member, checkpoint_every=every))

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from concurrent.futures import Executor
 
 import structlog
 
@@ -14,18 +15,20 @@ RETRY_S = 1.0
 LONGEST_RETRY_S = 30.0
 
 
-async def expert_score(environment: Environment, trajectory: str, trace: Trace, deadline_s: float) -> float | None:
-    """r_expert in [0, 1]; None where the judge failed until `deadline_s` was over.
+async def expert_score(
+    environment: Environment, trajectory: str, trace: Trace, deadline_s: float, threads: Executor
+) -> float | None:
+    """r_expert in [0, 1], asked in one of `threads`; None where the judge failed until `deadline_s` was over.
 
     A failure of the judge is nobody's reward, so it is retried. A value that is no reward at all is a mistake in the
     environment: UserError names it, and the score is asked again after a restart.
     """
-    pause = RETRY_S
+    pause, loop = RETRY_S, asyncio.get_running_loop()
     try:
         async with asyncio.timeout(deadline_s):
             while True:
                 try:
-                    value = await asyncio.to_thread(environment.expert_score, trace)
+                    value = await loop.run_in_executor(threads, environment.expert_score, trace)
                 except Exception as error:  # noqa: BLE001 the judge is a user's code, and may call anything
                     log.warning("judge-failed", trajectory=trajectory, environment=environment.name, error=repr(error))
                     await asyncio.sleep(pause)

@@ -1,6 +1,7 @@
 """From a stored trajectory to its submitted score, in the background: nobody who asked for an answer waits for it."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 from executor_server.judge import expert_score
 from shared.environments.base import Environment, ToolCall, ToolResult, Trace
@@ -11,6 +12,8 @@ from shared.schemas.run import RunSpec
 from shared.serving.submitter import SETTLED, Submitter
 
 JUDGE_FAILED = "judge-failed"
+JUDGEMENTS_AT_ONCE = 32
+"""Threads of the judge. They are its own: a slow judge must not take the threads in which the tools run."""
 
 
 class Scoring:
@@ -28,6 +31,7 @@ class Scoring:
         self._submitter = submitter
         self._spec = spec
         self._arrived: asyncio.Queue[Trajectory] = asyncio.Queue()
+        self._threads = ThreadPoolExecutor(JUDGEMENTS_AT_ONCE, thread_name_prefix="judge")
 
     def start(self, trajectory: Trajectory) -> None:
         """Take over a stored trajectory."""
@@ -43,6 +47,10 @@ class Scoring:
             while True:
                 judgements.create_task(self._score(await self._arrived.get(), spec))
 
+    def close(self) -> None:
+        """Ask the judge nothing more; one that still thinks is not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
     async def recover(self, run: str) -> None:
         """Score again what a past process stored and the sync service never answered for."""
         for trajectory in await self._store.unreleased(run):
@@ -53,7 +61,7 @@ class Scoring:
         r_format, r_expert = trajectory.facts["answer"]["r_format"], None
         if r_format:
             trace = _trace(trajectory)
-            r_expert = await expert_score(self._environment, trajectory.id, trace, spec.score_deadline_s)
+            r_expert = await expert_score(self._environment, trajectory.id, trace, spec.score_deadline_s, self._threads)
         report = _report(trajectory, r_format, r_expert)
         facts = trajectory.facts | {"r_expert": r_expert}
         self._submitter.submit(TrajectoryItem(id=trajectory.id, body=report), facts)
