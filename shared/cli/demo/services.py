@@ -2,7 +2,9 @@
 
 import asyncio
 import socket
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,14 +135,15 @@ def free_port(host: str) -> int:
 
 
 def check_configuration(folder: Path, settings: Settings, models: dict[Role, Path]) -> None:
-    """Let each server validate its section before anything long starts; UserError with its one line."""
-    import subprocess
-
+    """Let both servers validate their sections before anything long starts; UserError with the one line of the first."""
     services = Services(folder, settings, models)
-    for role in ROLES:
+
+    def check(role: Role) -> str | None:
         command = [sys.executable, "-m", f"{role}_server", "--config", str(services.write_config(role)), "--check"]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        if result.returncode:
-            raise UserError(
-                result.stderr.strip().splitlines()[-1] if result.stderr.strip() else f"{role} configuration"
-            )
+        result = subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)
+        lines = result.stderr.strip().splitlines() or [f"{role}: its configuration was refused"]
+        return lines[-1] if result.returncode else None
+
+    with ThreadPoolExecutor(len(ROLES)) as pool:
+        for fault in filter(None, pool.map(check, ROLES)):
+            raise UserError(fault)
