@@ -135,7 +135,7 @@ def free_port(host: str) -> int:
 
 
 def check_configuration(folder: Path, settings: Settings, models: dict[Role, Path]) -> None:
-    """Let both servers validate their sections before anything long starts; UserError with the one line of the first."""
+    """Let both servers validate their sections before anything long starts; UserError with the first fault."""
     services = Services(folder, settings, models)
 
     def check(role: Role) -> str | None:
