@@ -30,8 +30,8 @@ class Pace(Config):
     """Share of the learning rate that is left at the end."""
     exercises: float = Field(0.0, ge=0, le=1)
     """Share of exercises among the rows of a step; half of it in the decay."""
-    uniform_from: float = Field(0.7, gt=0, le=1)
-    gate: float = Field(0.88, gt=0, le=1)
+    uniform_from: float = Field(0.7, ge=0, le=1)
+    gate: float = Field(0.88, ge=0, le=1)
     least_steps: int = Field(220, ge=1)
     decay_steps: int = Field(300, ge=1)
     most_steps: int = Field(1500, ge=1)
@@ -86,9 +86,8 @@ class Pacer:
         self.step += 1
         if lookup is not None:
             self.lookup = SMOOTHING * self.lookup + (1 - SMOOTHING) * lookup
-        if self.phase == "skewed" and self.exercised and self.lookup > self.pace.uniform_from:
+        if self.phase == "skewed" and self.exercised and self.lookup >= self.pace.uniform_from:
             self.phase = "uniform"
-            self.lookup = self.pace.uniform_from  # what was learned on few keys proves nothing yet
-        ready = (self.phase == "uniform" and self.lookup > self.pace.gate) or not self.exercised
+        ready = (self.phase == "uniform" and self.lookup >= self.pace.gate) or not self.exercised
         if self.decay_from is None and ready and self.step >= self.pace.least_steps:
             self.phase, self.decay_from = "decay", self.step

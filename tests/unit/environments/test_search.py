@@ -36,7 +36,9 @@ def test_words_match_alone_and_in_any_case(index):
     assert "Oslo" in index.best("lyon oslo")
 
 
-@pytest.mark.parametrize("query", ["", "   ", "!?", "Atlantis", '"', "'; DROP TABLE articles; --", "NEAR(", "title:", "*", "\x00", "東京"])
+@pytest.mark.parametrize(
+    "query", ["", "   ", "!?", "Atlantis", '"', "'; DROP TABLE articles; --", "NEAR(", "title:", "*", "\x00", "東京"]
+)
 def test_what_matches_nothing_is_empty(index, query):
     assert index.best(query) == []
 

@@ -1,4 +1,4 @@
-"""Tasks are pure functions of split, seed and index, about entities of their split, with keys computed from the data."""
+"""Tasks are pure functions of split, seed and index, about entities of their split; keys come from the data."""
 
 from collections import Counter
 

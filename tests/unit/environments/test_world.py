@@ -71,13 +71,21 @@ def test_names_hold_no_character_that_the_texts_give_a_meaning(world):
 
 
 def test_a_title_is_no_value_of_another_kind(world):
-    values = {f for e in world.entities.values() for r, f in e.facts.items() if r in ("currency", "continent", "time zone")}
+    values = {
+        f for e in world.entities.values() for r, f in e.facts.items() if r in ("currency", "continent", "time zone")
+    }
     assert not values & set(world.entities)
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("São Tomé", "Sao Tome"), ("St. John's", "St Johns"), ("N'Djamena", "NDjamena"), ("a;b: c", "a b c"), ("東京", "")],
+    [
+        ("São Tomé", "Sao Tome"),
+        ("St. John's", "St Johns"),
+        ("N'Djamena", "NDjamena"),
+        ("a;b: c", "a b c"),
+        ("東京", ""),
+    ],
 )
 def test_plain_names(name, expected):
     assert plain(name) == expected
