@@ -18,6 +18,8 @@ SHUTDOWN_S = 10
 """How long open requests may take to end after a signal."""
 EXIT_S = 25
 """How long the process may take to end after a signal, whatever hangs in it."""
+THREAD_S = 1.0
+"""How long a thread that was told to end may take for it."""
 
 
 def configure_logs() -> None:
@@ -72,11 +74,20 @@ class Server(uvicorn.Server):
             self._deadman.start()
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until a stop."""
+        """Serve until a stop. A thread that hangs would keep the interpreter from its exit: then the bound stays."""
+        before = set(threading.enumerate())
         try:
             super().run(sockets)
         finally:
-            self._deadman.cancel()
+            if not _hanging(set(threading.enumerate()) - before):
+                self._deadman.cancel()
+
+
+def _hanging(threads: set[threading.Thread]) -> bool:
+    kept = [thread for thread in threads if not thread.daemon]
+    for thread in kept:
+        thread.join(THREAD_S)
+    return any(thread.is_alive() for thread in kept)
 
 
 def _give_up() -> None:

@@ -82,7 +82,7 @@ async def test_bad_requests_are_refused_by_name(servers: Trio):
         other_run = await put(client, new_id(), request("another"))
         no_id = await put(client, "not-an-id", request(servers.run))
     assert (unknown.status_code, "colour" in unknown.json()["detail"]) == (422, True)
-    assert (other_run.status_code, "another" in other_run.json()["detail"]) == (422, True)
+    assert (other_run.status_code, "another" in other_run.json()["detail"]) == (409, True)
     assert no_id.status_code == 422
 
 

@@ -1,0 +1,45 @@
+"""A process that serves ends when it is told to, with 0; and within a bound where a thread of it hangs."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = """
+    import socket, sys, threading, time
+    from fastapi import FastAPI
+    from shared.http import serve
+
+    serve.EXIT_S, serve.THREAD_S = 2, 0.1
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+
+    app = FastAPI()
+    @app.router.on_startup.append
+    def started():
+        print("started", flush=True)
+        if sys.argv[1] == "hangs":
+            threading.Thread(target=time.sleep, args=(600,)).start()
+
+    serve.serve(app, "127.0.0.1", port)
+"""
+
+
+@pytest.mark.parametrize(
+    ("thread", "sent", "code"),
+    [("none", signal.SIGTERM, 0), ("none", signal.SIGINT, 0), ("hangs", signal.SIGTERM, 1)],
+)
+def test_it_ends(thread: str, sent: signal.Signals, code: int):
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), thread]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        process.send_signal(sent)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == code, error
+    assert ("the shutdown took longer" in error) == (thread == "hangs")
