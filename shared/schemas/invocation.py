@@ -55,7 +55,7 @@ class EvaluationRequest(Wire):
 
 
 class EvaluationView(Wire):
-    """Progress, then the result: per task, in order. `failed` counts rollouts lost to infrastructure (and tried again)."""
+    """Progress, then the result: per task, in order."""
 
     id: Id
     request: EvaluationRequest
