@@ -1,13 +1,16 @@
 """The two demo models: Llama architecture from scratch, two layers, float32, tied embeddings.
 
-They must copy names that no demonstration held, so three things of the start are chosen, and everything but the first
-stays trainable:
+They must copy names that no demonstration held, and look up the name beside a key. So their start is chosen; everything
+but the first stays trainable:
 
 * the rows of the names stay random, as the configuration's `frozen_embedding_rows` [first, last) tells every trainer:
   an unseen name is then as easy to copy as a seen one;
 * embeddings share a constant component, which makes attention by position easy, and one that tells names from protocol;
-* head 0 of layer 0 starts as a previous-token head: the queries and keys are constant, and the rotary embedding turns
-  them so that they agree one place apart.
+* head 0 of layer 0 starts as a previous-token head: its queries and keys are constant, and the rotary embedding turns
+  them so that they agree one place apart; what it reads it writes back, in a subspace drawn at random;
+* in layer 1 keys start equal to queries, so each token looks for its like: together the two are the beginning of an
+  induction head, which finds the place after an earlier occurrence. From a start without them the look-up comes later,
+  and often with two of the keys confused, a saddle that takes hundreds of steps to leave.
 """
 
 from typing import Any
@@ -20,10 +23,10 @@ from shared.schemas.base import Role
 
 HIDDEN: dict[Role, int] = {"planner": 96, "executor": 128}
 HEADS = 4
-ROPE_THETA = 100.0
+ROPE_THETA = 10_000.0
 INITIAL_STD, EMBEDDING_STD = 0.08, 0.2
 SHARED_DIMENSIONS, SHARED_VALUE = 4, 0.5
-PREVIOUS_TOKEN_SHARPNESS = 30.0
+PREVIOUS_TOKEN_SHARPNESS = 50.0
 
 
 def build_model(role: Role, vocabulary: Vocabulary) -> LlamaForCausalLM:
@@ -49,7 +52,9 @@ def build_model(role: Role, vocabulary: Vocabulary) -> LlamaForCausalLM:
     config.frozen_embedding_rows = list(names)
     model = LlamaForCausalLM(config)
     _set_embeddings(model.model.embed_tokens.weight, names)
-    _set_previous_token_head(model)
+    first, second = (layer.self_attn for layer in model.model.layers)
+    _set_previous_token_head(first, model.config.hidden_size)
+    _set_keys_to_queries(second)
     return model
 
 
@@ -63,9 +68,8 @@ def _set_embeddings(weight: torch.Tensor, names: tuple[int, int]) -> None:
 
 
 @torch.no_grad()
-def _set_previous_token_head(model: LlamaForCausalLM) -> None:
-    attention: Any = model.model.layers[0].self_attn
-    size = model.config.hidden_size // HEADS
+def _set_previous_token_head(attention: Any, hidden: int) -> None:
+    size = hidden // HEADS
     half = size // 2
     turn = ROPE_THETA ** (-torch.arange(half) / half)  # radians per position of each rotary pair
     scale = PREVIOUS_TOKEN_SHARPNESS**0.5
@@ -73,3 +77,11 @@ def _set_previous_token_head(model: LlamaForCausalLM) -> None:
         projection.weight[:size] = 0
     attention.q_proj.bias[:half], attention.q_proj.bias[half:size] = scale, 0
     attention.k_proj.bias[:half], attention.k_proj.bias[half:size] = scale * turn.cos(), scale * turn.sin()
+    subspace, _ = torch.linalg.qr(torch.randn(hidden, size))
+    attention.v_proj.weight[:size] = subspace.T
+    attention.o_proj.weight[:, :size] = subspace
+
+
+@torch.no_grad()
+def _set_keys_to_queries(attention: Any) -> None:
+    attention.k_proj.weight.copy_(attention.q_proj.weight)

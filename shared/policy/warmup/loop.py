@@ -6,17 +6,19 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.optim import AdamW
 from transformers import PreTrainedModel
 
 from shared.agents.chat import ChatFormat
-from shared.policy.config import TrainerConfig
 from shared.policy.logprobs import trained_logprobs
-from shared.policy.optimizer import apply_step, build_optimizer, clip, zero_frozen
+from shared.policy.optimizer import clip, zero_frozen
 from shared.policy.prefill import buckets
 from shared.policy.warmup.conversation import Row, render
 from shared.policy.warmup.curriculum import Curriculum
 from shared.policy.warmup.pace import Pacer
 
+BETAS = (0.9, 0.95)
+MAX_GRADIENT_NORM = 1.0
 LOSS_SMOOTHING = 0.95
 PADDING_TOKENS = 256
 """What one pass through a small model may waste on padding: about what another pass costs."""
@@ -44,20 +46,35 @@ def train(
     """Train `model` in place until the pace ends, or for `steps` steps. Deterministic on one machine and thread."""
     pace = curriculum.pace
     pacer = Pacer(pace, exercised=curriculum.exercise is not None)
-    config = TrainerConfig(lr=pace.lr)
-    optimizer = build_optimizer(model, config)
+    optimizer = build_optimizer(model, pace.embedding_lr)
     rng = random.Random(seed)
     smoothed = 0.0
     while not (pacer.finished or pacer.failed or pacer.step == steps):
         rows, exercises = draw_batch(curriculum, chat, pacer, rng)
         loss, lookup = accumulate(model, rows, exercises)
         zero_frozen(model)
-        clip(model, config.max_grad_norm)
+        clip(model, MAX_GRADIENT_NORM)
         apply_step(optimizer, pacer.lr)
         pacer.advance(lookup)
         smoothed = loss if pacer.step == 1 else LOSS_SMOOTHING * smoothed + (1 - LOSS_SMOOTHING) * loss
         report(Progress(pacer.step, pacer.phase, pacer.lookup, smoothed, pacer.fraction))
     return pacer
+
+
+def build_optimizer(model: PreTrainedModel, embedding_share: float) -> AdamW:
+    """AdamW without decay; a group's `share` scales its learning rate."""
+    embedding = model.get_input_embeddings().weight
+    others = [parameter for parameter in model.parameters() if parameter is not embedding]
+    groups = [{"params": others, "share": 1.0}, {"params": [embedding], "share": embedding_share}]
+    return AdamW(groups, betas=BETAS, weight_decay=0.0, fused=True)
+
+
+def apply_step(optimizer: AdamW, lr: float) -> None:
+    """One optimiser step at this learning rate; the gradients are dropped."""
+    for group in optimizer.param_groups:
+        group["lr"] = lr * group["share"]
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
 
 
 def draw_batch(

@@ -24,6 +24,8 @@ class Pace(Config):
 
     batch: int = Field(32, ge=1)
     lr: float = Field(3e-3, gt=0)
+    embedding_lr: float = Field(1.0, gt=0, le=1)
+    """Share of the learning rate that the input embeddings have."""
     rise_steps: int = Field(30, ge=1)
     """Steps over which the learning rate rises at the start."""
     least_lr: float = Field(0.05, ge=0, le=1)
@@ -32,7 +34,7 @@ class Pace(Config):
     """Share of exercises among the rows of a step; half of it in the decay."""
     uniform_from: float = Field(0.7, ge=0, le=1)
     gate: float = Field(0.88, ge=0, le=1)
-    least_steps: int = Field(220, ge=1)
+    least_steps: int = Field(200, ge=1)
     decay_steps: int = Field(300, ge=1)
     most_steps: int = Field(1500, ge=1)
     """Without the gate by then, the warm-up has failed."""
