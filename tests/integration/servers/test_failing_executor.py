@@ -19,7 +19,7 @@ from .trio import answers, http, trio
 
 ATTEMPTS, SLOTS = 2, 32
 BROKEN, SHAKY, HEALTHY = "3", "2", "1"
-PLANNER = {**answers(), call("planner", BROKEN): 1.5, call("planner", SHAKY): 1.2, call("planner", HEALTHY): 1.2}
+PLANNER = {**answers(), call("planner", BROKEN): 1.5, call("planner", SHAKY): 1.5, call("planner", HEALTHY): 1.5}
 
 
 @dataclass
