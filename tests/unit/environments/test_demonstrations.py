@@ -185,6 +185,22 @@ def name_of(question: str) -> str:
     return question
 
 
+def test_the_look_up_gate_of_both_roles_is_over_validation_names(atlas, world):
+    titles = set(world.titles["validation"])
+    for role in ROLES:
+        words, (first, last) = vocabulary(world, role)
+        lookup, rng = atlas.curriculum(role).lookup, random.Random(0)
+        for _ in range(100):
+            ids, learned = lookup(rng)
+            asked = [words[token] for token, wanted in zip(ids, learned, strict=True) if wanted]
+            assert asked
+            if role == "planner":
+                assert set(asked) <= titles
+            else:
+                opened = {words[token] for token in ids if first <= token < last} & set(world.entities)
+                assert opened <= titles
+
+
 @pytest.mark.parametrize("skewed", [True, False])
 @pytest.mark.parametrize("role", ROLES)
 def test_exercises_ask_only_for_names_that_stand_before(world, role, skewed):

@@ -1,6 +1,7 @@
 """The mechanics of the supervised loop; nothing here depends on how fast anything is learned."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -62,6 +63,19 @@ def test_frozen_rows_stay_and_the_others_learn(model, chat, curriculum):
     after = model.get_input_embeddings().weight.detach()
     assert torch.equal(before[3:9], after[3:9])
     assert not torch.equal(before, after)
+
+
+def test_embeddings_may_learn_more_slowly(model_folder, chat, curriculum):
+    moved = []
+    for share in (1.0, 0.1):
+        model = load_model(model_folder, torch.device("cpu"))
+        before = weights(model)
+        pace = curriculum.pace.model_copy(update={"embedding_lr": share})
+        train(model, chat, replace(curriculum, pace=pace), seed=0, steps=1)
+        moved.append({name: float((weight - before[name]).abs().max()) for name, weight in weights(model).items()})
+    for name in moved[0]:
+        expected = 0.1 if name == "model.embed_tokens.weight" else 1.0
+        assert moved[1][name] == pytest.approx(expected * moved[0][name], rel=1e-3), name
 
 
 def test_a_batch_holds_the_share_of_exercises(chat, curriculum):
