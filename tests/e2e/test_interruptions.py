@@ -40,8 +40,8 @@ def test_ctrl_c_stops_all_and_resume_finishes(start, tmp_path: Path):
     assert again.left_behind() == []
     summary = json.loads((run / "summary.json").read_text())
     assert {role: sum(outcomes.values()) for role, outcomes in summary["steps"].items()} == {
-        "planner": 40,
-        "executor": 40,
+        "planner": 12,
+        "executor": 12,
     }
     assert set(Counter(acked(run))) == {(role, step) for role in ("planner", "executor") for step in range(1, 13)}
 
