@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LIMITS = Limits(max_turns=5, max_calls=4, max_new_tokens=8, max_context_tokens=MAX_TOKENS - 8)
 PACE: dict[Role, Pace] = {
-    "planner": Pace(lr=4e-3, exercises=0.4, least_steps=180, decay_steps=220, most_steps=900),
+    "planner": Pace(lr=4e-3, exercises=0.4, least_steps=180, decay_steps=250, most_steps=900),
     "executor": Pace(lr=4e-3, embedding_lr=0.1, exercises=0.9, least_steps=180, decay_steps=250, most_steps=900),
 }
 THRESHOLDS: dict[Role, dict[str, float]] = {

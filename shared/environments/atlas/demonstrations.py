@@ -38,8 +38,10 @@ REPEAT = 0.15
 WRONG_RELATION = 0.08
 WRONG_RESULT = 0.25
 """Gets a wrong answer of the executor, and goes on from it."""
-NO_RESULT = 0.05
-"""The executor fails once; asks again."""
+HONEST = 0.6
+"""Is told, of what does not exist, that there is nothing, and answers so."""
+NO_RESULT = 0.08
+"""The executor fails once, or finds nothing; asks again."""
 MAX_CALLS = 4
 
 
@@ -103,11 +105,14 @@ def planner_demonstration(world: World, rng: random.Random) -> Conversation:
         asked = rng.choice(ALL_RELATIONS) if rng.random() < WRONG_RELATION else relation
         delegation = call("delegate", "task", ask(current, asked))
         if rng.random() < NO_RESULT:
-            turns.append(Turn(delegation, (ToolResult("error", ""),)))
+            failure = ToolResult("error", "") if rng.random() < 0.5 else ToolResult("ok", f"{asked}: {NOTHING}")
+            turns.append(Turn(delegation, (failure,)))
         result = _result(world, current, asked, rng)
         repeats = 2 if rng.random() < REPEAT else 1
         turns += [Turn(delegation, _ok(f"{asked}: {result}"))] * repeats
         current = result
+        if result == NOTHING:
+            break
     answer = Turn(render_answer(current))
     return Conversation(question.text, (*turns[:MAX_CALLS], answer) if len(turns) <= MAX_CALLS else _cut(turns))
 
@@ -118,8 +123,11 @@ def _cut(turns: list[Turn]) -> tuple[Turn, ...]:
 
 
 def _result(world: World, name: str, relation: str, rng: random.Random) -> str:
-    """What the executor might say: the truth, or any value where it errs or was asked for what is not there."""
+    """What the executor might say: the truth, any value where it errs, mostly nothing where there is nothing."""
     entity = world.entities.get(name)
-    if entity and relation in entity.facts and rng.random() >= WRONG_RESULT:
-        return entity.facts[relation]
+    if entity and relation in entity.facts:
+        if rng.random() >= WRONG_RESULT:
+            return entity.facts[relation]
+    elif rng.random() < HONEST:
+        return NOTHING
     return rng.choice(list(world.entities[rng.choice(world.titles["train"])].facts.values()))
