@@ -141,7 +141,9 @@ class UserError(TandemError):
 
 
 def _tree(cls: type[TandemError]) -> dict[str, type[TandemError]]:
-    return {cls.type: cls} | {k: v for sub in cls.__subclasses__() for k, v in _tree(sub).items()}
+    """Each wire type with its class; a subclass that names no `type` of its own travels as its parent."""
+    own = {cls.type: cls} if "type" in vars(cls) else {}
+    return own | {k: v for sub in cls.__subclasses__() for k, v in _tree(sub).items()}
 
 
 def from_problem(body: dict[str, Any], status: int) -> TandemError:

@@ -26,6 +26,13 @@ def test_without_a_detail_the_docstring_is_the_message():
     assert errors.LeaseLost().problem()["detail"] == "The lease on this stream is held under a newer epoch."
 
 
+def test_a_subclass_without_a_type_of_its_own_travels_as_its_parent():
+    class NoDisk(errors.UserError):
+        """There is no disk."""
+
+    assert type(errors.from_problem(NoDisk().problem(), 400)) is errors.UserError
+
+
 def test_an_unknown_type_is_still_an_error():
     error = errors.from_problem({"type": "urn:tandem:from-the-future", "detail": "x"}, 418)
     assert type(error) is errors.TandemError
