@@ -20,7 +20,7 @@ RUN = _machine(
     running="paused draining failed",
     paused="running draining failed",
     draining="finished failed",
-    finished="",  # what is finished stays so: failing it would rewrite history
+    finished="draining",  # by a resume alone: the trainer died before its checkpoint held the last steps
     failed="",
 )
 GROUP = _machine(open="complete discarded", complete="", discarded="")

@@ -10,9 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from shared.errors import BodyConflict, Conflict, InvalidInput, InvalidTransition, StreamHeld
 from shared.schemas.stream import Ack, Resumed, ResumeRequest
 from sync_service import store
-from sync_service.operations import fates
+from sync_service.operations import fates, runs
 from sync_service.operations.digest import digest
-from sync_service.operations.runs import finish_if_done
 from sync_service.operations.streams import EXPIRED, vacate
 from sync_service.store.streams import Stream
 
@@ -30,6 +29,8 @@ async def resume(connection: AsyncConnection, name: str, role: str, request: Res
     pending = await _pending(connection, stream, request)
     epoch = await store.streams.take(connection, name, role, request.worker, run.spec.lease_ttl_s)
     reopened = await store.deliveries.reopen(connection, name, role, request.step)
+    if reopened and run.state == "finished":
+        await runs.reopen(connection, run)
     await fates.forget(connection, name, role, reopened)
     await store.policies.supersede(connection, name, role, request.step)
     if pending is not None:
@@ -46,7 +47,7 @@ async def resume(connection: AsyncConnection, name: str, role: str, request: Res
         confirmed=False,
     )
     await store.streams.advance(connection, name, role)
-    await finish_if_done(connection, name)
+    await runs.finish_if_done(connection, name)
     return Resumed(epoch=epoch)
 
 
@@ -62,8 +63,8 @@ async def _pending(connection: AsyncConnection, stream: Stream, request: ResumeR
     run, ack = stream.run, request.pending_ack
     if ack is not None and ack.step != request.step:
         raise InvalidInput(f"pending_ack is of step {ack.step}, the checkpoint of step {request.step}")
-    if run.state in ("finished", "failed") and request.step != stream.acked_step:
-        raise InvalidTransition(f"run {run.name} is {run.state}; only step {stream.acked_step} can be resumed")
+    if run.state == "failed" and request.step != stream.acked_step:
+        raise InvalidTransition(f"run {run.name} is failed; only step {stream.acked_step} can be resumed")
     delivery = await store.deliveries.at(connection, run.name, stream.role, request.step)
     if request.step <= stream.acked_step:
         if ack is None or delivery is None or bytes(delivery.digest) == digest(ack):

@@ -27,6 +27,8 @@ async def move(connection: AsyncConnection, name: str, target: str, reason: str 
         return run
     if target == "running" and run.state == "declared":
         raise InvalidTransition(f"run {name} is declared; its first group starts it", state=run.state)
+    if run.state == "finished":
+        raise InvalidTransition(f"run {name} is finished", state=run.state)
     check(RUN, f"run {name}", run.state, target)
     if target == "draining":
         await drain(connection, run)
@@ -56,6 +58,12 @@ async def finish_if_done(connection: AsyncConnection, name: str) -> None:
     streams = await store.status.streams(connection, name)
     if all(stream.next_step is None for stream in streams):
         await store.runs.set_state(connection, name, "finished")
+
+
+async def reopen(connection: AsyncConnection, run: Run) -> None:
+    """A finished run whose weights lack its last steps, as a resume says, has these to train again."""
+    check(RUN, f"run {run.name}", run.state, "draining")
+    await store.runs.set_state(connection, run.name, "draining")
 
 
 async def _set_state(connection: AsyncConnection, run: Run, target: str, reason: str | None = None) -> None:

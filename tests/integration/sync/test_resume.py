@@ -190,15 +190,29 @@ async def build_delivery_without_lease(build: Builder):
     return await planner.delivery()
 
 
-async def test_a_finished_run_makes_nothing_ready_again(build: Builder) -> None:
+async def test_a_finished_run_whose_weights_lack_its_last_step_trains_that_again(build: Builder) -> None:
     await build.declare(steps=1)
     await build.fill(1)
-    for role in ("planner", "executor"):
-        trainer = build.trainer(role)
+    trainers = [build.trainer(role) for role in ("planner", "executor")]
+    for trainer in trainers:
         await trainer.resume()
         await trainer.train()
+    await trainers[1].resume(1)
+    assert (await trainers[1].lease()).finished
+    await trainers[1].resume(0)
+    assert (await build.client.run(build.run)).state == "draining"
+    await trainers[1].train()
     assert (await build.client.run(build.run)).state == "finished"
-    with pytest.raises(InvalidTransition, match="finished"):
+
+
+async def test_a_failed_run_makes_nothing_ready_again(build: Builder) -> None:
+    await build.declare(steps=2)
+    await build.fill(1)
+    trainer = build.trainer("executor")
+    await trainer.resume()
+    await trainer.train()
+    await build.client.fail(build.run, "out-of-luck")
+    with pytest.raises(InvalidTransition, match="failed"):
         await trainer.resume(0)
     await trainer.resume(1)
     assert (await trainer.lease()).finished

@@ -8,7 +8,8 @@ from sync_service import states
 DESIGN = {
     "RUN": """
         declared running, declared draining, declared failed, running paused, running draining, running failed,
-        paused running, paused draining, paused failed, draining finished, draining failed""",
+        paused running, paused draining, paused failed, draining finished, draining failed,
+        finished draining""",
     "GROUP": "open complete, open discarded",
     "SCORING": "pending sealed",
     "ROLLOUT": "",
