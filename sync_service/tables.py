@@ -7,6 +7,7 @@ refuse it. `migrations/` is the schema; a test keeps this description equal to i
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
+from shared.schemas.base import KEY_ROLES
 from sync_service.states import DELIVERY, GROUP, ROLLOUT, RUN, SCORING, TRAJECTORY
 
 metadata = sa.MetaData()
@@ -232,4 +233,43 @@ workers = sa.Table(
     sa.Column("draining", sa.Boolean, nullable=False),
     sa.Column("seen_at", Time, nullable=False),
     _in("role", ("planner", "executor")),
+)
+
+keys = sa.Table(
+    "keys",
+    metadata,
+    sa.Column("key", sa.Text, primary_key=True),  # the public part; the secret is kept as its hash only
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("run", sa.Text),  # null: every run
+    sa.Column("hash", sa.LargeBinary, nullable=False),
+    sa.Column("created_at", Time, nullable=False, server_default=sa.func.now()),
+    sa.Column("revoked_at", Time),
+    _in("role", KEY_ROLES),
+)
+
+audit = sa.Table(
+    "audit",  # every write of an operator
+    metadata,
+    sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
+    sa.Column("at", Time, nullable=False, server_default=sa.func.now()),
+    sa.Column("key", sa.Text),  # null: the loopback mode without keys
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("target", sa.Text, nullable=False),
+    sa.Column("run", sa.Text),
+    sa.Column("details", JSONB, nullable=False),
+    sa.Index("audit_run", "run", "id"),
+)
+
+events = sa.Table(
+    "events",  # the outbox: written in the transaction of what happened, numbered after its commit
+    metadata,
+    sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
+    sa.Column("position", sa.BigInteger),  # the cursor; null until one numberer at a time gives it
+    sa.Column("run", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("at", Time, nullable=False, server_default=sa.func.now()),
+    sa.Column("body", JSONB, nullable=False),
+    sa.Index("events_position", "position", unique=True),
+    sa.Index("events_run", "run", "position"),
+    sa.Index("events_unnumbered", "id", postgresql_where=sa.text("position IS NULL")),
 )

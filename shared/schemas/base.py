@@ -6,6 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraint
 
 Role = Literal["planner", "executor"]
 ROLES: tuple[Role, Role] = ("planner", "executor")
+KeyRole = Literal["planner", "executor", "operator", "viewer", "metrics"]
+KEY_ROLES: tuple[KeyRole, ...] = ("planner", "executor", "operator", "viewer", "metrics")
 MAX_INTEGER = 2**31 - 1
 
 Finite = Annotated[FiniteFloat, Field(strict=True)]

@@ -1,12 +1,10 @@
-"""The first schema. Its statements are in the file beside this one.
+"""The first schema.
 
 Revision ID: 0001
 Revises: none
 """
 
-from pathlib import Path
-
-from alembic import op
+from sync_service.migrations.statements import execute
 
 revision = "0001"
 down_revision = None
@@ -16,9 +14,7 @@ depends_on = None
 
 def upgrade() -> None:
     """Create every table."""
-    for statement in (Path(__file__).parent / "m0001_first.sql").read_text().split(";\n"):
-        if statement.strip():
-            op.execute(statement)
+    execute(__file__)
 
 
 def downgrade() -> None:
