@@ -59,11 +59,13 @@ class SyncClient:
         self,
         base_url: str,
         *,
+        key: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         timeout_s: float = 30.0,
         retry_for_s: float = 60.0,
     ) -> None:
-        self._http = httpx.AsyncClient(base_url=base_url, transport=transport, timeout=timeout_s)
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._http = httpx.AsyncClient(base_url=base_url, transport=transport, timeout=timeout_s, headers=headers)
         self._retry_for_s = retry_for_s
 
     async def __aenter__(self) -> "SyncClient":
