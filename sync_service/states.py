@@ -20,8 +20,9 @@ RUN = _machine(
     running="paused draining failed",
     paused="running draining failed",
     draining="finished failed",
-    finished="draining",  # by a resume alone: the trainer died before its checkpoint held the last steps
-    failed="",
+    finished="draining purging",  # draining by a resume alone: the last checkpoint did not hold the last steps
+    failed="purging",
+    purging="",  # the reaper deletes it, and then there is no such run
 )
 GROUP = _machine(open="complete discarded", complete="", discarded="")
 SCORING = _machine(pending="sealed", sealed="")

@@ -273,3 +273,15 @@ events = sa.Table(
     sa.Index("events_run", "run", "position"),
     sa.Index("events_unnumbered", "id", postgresql_where=sa.text("position IS NULL")),
 )
+
+event_positions = sa.Sequence("event_positions", metadata=metadata)  # never goes back, whatever is purged
+
+stalls = sa.Table(
+    "stalls",  # those that go on, as told by an event: what ends is told once, and what goes on is not told again
+    metadata,
+    sa.Column("run", sa.Text, sa.ForeignKey("runs.run"), primary_key=True),
+    sa.Column("code", sa.Text, primary_key=True),
+    sa.Column("who", sa.Text, primary_key=True),
+    sa.Column("step", sa.Integer, primary_key=True, autoincrement=False),  # 0: of no step
+    sa.Column("since", Time, nullable=False),
+)

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from shared.ids import Name
 from shared.schemas.base import Role, Step, Wire
 
-RunState = Literal["declared", "running", "paused", "draining", "finished", "failed"]
+RunState = Literal["declared", "running", "paused", "draining", "finished", "failed", "purging"]
 Positive = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 Seconds = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]

@@ -7,6 +7,7 @@ from shared.errors import InvalidInput, InvalidTransition
 from shared.schemas.stream import Ack
 from sync_service import store
 from sync_service.operations.digest import digest
+from sync_service.operations.events import about, emit
 
 BY_OPERATOR = "by-operator"
 
@@ -29,6 +30,9 @@ async def record(connection: AsyncConnection, delivery: Row, ack: Ack, *, by_ope
         if untrainable := sorted(trained - {id for id, state in moved.items() if state == "trained"}):
             raise InvalidTransition(f"trajectory {untrainable[0]} is not scored and cannot be trained")
     await store.deliveries.ack(connection, delivery.id, ack, digest(ack), by_operator=by_operator)
+    kind = "delivery-skipped" if by_operator else "delivery-acked"
+    told = {"epoch": ack.epoch, "outcome": ack.outcome, "reason": ack.reason, "updates": ack.updates}
+    await emit(connection, [about(delivery, kind, **told)])
 
 
 def _compare(owned: set[str], named: set[str]) -> None:

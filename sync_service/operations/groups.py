@@ -6,7 +6,7 @@ from shared.errors import BodyConflict, Conflict, InvalidInput, InvalidTransitio
 from shared.schemas.rollout import GroupOpen, GroupView
 from sync_service import store
 from sync_service.operations import lifecycle
-from sync_service.operations.runs import drain
+from sync_service.operations.runs import drain, enter
 from sync_service.states import GROUP, check
 from sync_service.store.groups import Admission
 from sync_service.store.runs import Run
@@ -30,7 +30,7 @@ async def open_group(connection: AsyncConnection, id: str, body: GroupOpen) -> G
     _admit(run, found, body)
     await store.groups.insert(connection, id, body, spec)
     if run.state == "declared":
-        await store.runs.set_state(connection, body.run, "running")
+        await enter(connection, run, "running")
     if exclusive and await store.batches.full(connection, body.run, spec.groups_per_step) == spec.steps:
         await drain(connection, run)
     return GroupView(group=id, **body.model_dump(), state="open", scoring="pending")

@@ -14,8 +14,10 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from shared.schemas.events import EventKind
 from shared.schemas.run import RunSpec
 from sync_service import store
+from sync_service.operations.events import Note, emit, note
 from sync_service.states import GROUP, check
 from sync_service.store.groups import Group
 
@@ -35,13 +37,16 @@ async def advance(connection: AsyncConnection, groups: Iterable[Group], *, disca
     by_run: defaultdict[str, list[Group]] = defaultdict(list)
     for group in groups:
         by_run[group.run].append(group)
-    moved = set()
+    moved: set[str] = set()
+    notes: list[Note] = []
     for run, theirs in sorted(by_run.items()):
         closed = _close(theirs, discard)
         sealed = await _settle(connection, theirs, closed, discard)
         if closed or sealed:
-            await _count(connection, run, closed, sealed)
+            notes += _told(closed, sealed)
+            notes += await _count(connection, run, closed, sealed)
             moved.add(run)
+    await emit(connection, notes)
     return moved
 
 
@@ -106,19 +111,29 @@ async def _drop(connection: AsyncConnection, spec: RunSpec, discarded: list[Grou
         await store.trajectories.drop_at_seal(connection, leftover, trained=trained, pooled=pooled)
 
 
-async def _count(connection: AsyncConnection, run: str, closed: list[Group], sealed: list[Group]) -> None:
+def _told(closed: list[Group], sealed: list[Group]) -> list[Note]:
+    """A discarded group is sealed at once: that is one event."""
+    kinds: dict[str, EventKind] = {"complete": "group-closed", "discarded": "group-discarded"}
+    told: list[tuple[EventKind, Group]] = [(kinds[group.state], group) for group in closed]
+    told += [("group-sealed", group) for group in sealed if group.state == "complete"]
+    return [
+        note(group.run, kind, group=group.id, step=group.step, reported=group.reported, final=group.final)
+        for kind, group in told
+    ]
+
+
+async def _count(connection: AsyncConnection, run: str, closed: list[Group], sealed: list[Group]) -> list[Note]:
     """Count towards the batches; the last group closed cuts one, the last one sealed readies it for the executor."""
     spec = (closed or sealed)[0].spec
     counts = [Counter(group.step for group in groups) for groups in (closed, sealed)]
     batches = await store.batches.count(connection, run, *counts)
-    newly_cut = await cut(connection, run, spec, [batch.step for batch in batches if batch.all_closed])
-    all_sealed = [batch.step for batch in batches if batch.all_sealed and batch.step not in newly_cut]
-    if all_sealed:
-        await store.deliveries.make_ready(connection, run, all_sealed, pooled=spec.cutter == "arrival")
+    uncut = [batch.step for batch in batches if batch.all_closed]
+    all_sealed = [batch.step for batch in batches if batch.all_sealed and not batch.all_closed]
+    return await cut(connection, run, spec, uncut) + await _make_ready(connection, run, spec, all_sealed)
 
 
-async def cut(connection: AsyncConnection, run: str, spec: RunSpec, steps: list[int]) -> list[int]:
-    """Cut what can be cut of the batches `steps`, which are locked, and make ready what is ready at the cut; which."""
+async def cut(connection: AsyncConnection, run: str, spec: RunSpec, steps: list[int]) -> list[Note]:
+    """Cut what can be cut of the batches `steps`, which are locked, and make ready what is ready at the cut."""
     if not steps:
         return []
     newly_cut = await store.batches.cut(connection, run, steps, spec.groups_per_step)
@@ -126,6 +141,13 @@ async def cut(connection: AsyncConnection, run: str, spec: RunSpec, steps: list[
     if pooled and "executor" in spec.trained_roles:
         for step in newly_cut:
             await store.trajectories.collect(connection, run, step)
-    if newly_cut:
-        await store.deliveries.make_ready(connection, run, newly_cut, pooled=pooled)
-    return newly_cut
+    notes = [note(run, "batch-cut", step=step) for step in newly_cut]
+    return notes + await _make_ready(connection, run, spec, newly_cut)
+
+
+async def _make_ready(connection: AsyncConnection, run: str, spec: RunSpec, steps: list[int]) -> list[Note]:
+    """The deliveries of `steps` that nothing holds back any more."""
+    if not steps:
+        return []
+    ready = await store.deliveries.make_ready(connection, run, steps, pooled=spec.cutter == "arrival")
+    return [note(run, "delivery-ready", delivery=row.id, role=row.role, step=row.step) for row in ready]

@@ -5,6 +5,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from shared.errors import BodyConflict, Conflict
 from shared.schemas.stream import PolicyPublish
 from sync_service import store
+from sync_service.operations import events
 from sync_service.operations.streams import require_epoch
 
 
@@ -16,9 +17,13 @@ async def publish(
     require_epoch(stream, epoch)
     if step > stream.acked_step:
         raise Conflict(f"step {step} of the {role} is not acked, only {stream.acked_step}")
+    before = await store.policies.surviving(connection, name, role, step)
     version = {"epoch": epoch, "step": step, "updates": body.updates, "checksum": body.checksum}
     if not await store.policies.register(
         connection, run=name, role=role, worker=body.worker, confirmed=True, **version
     ):
         raise BodyConflict(f"version {epoch}.{step} of the {role} is registered with another checksum")
     await store.streams.advance(connection, name, role)
+    if before is None or before.epoch != epoch:
+        told = events.note(name, "version-confirmed", role=role, epoch=epoch, step=step, updates=body.updates)
+        await events.emit(connection, [told])

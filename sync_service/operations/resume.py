@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from shared.errors import BodyConflict, Conflict, InvalidInput, InvalidTransition, StreamHeld
 from shared.schemas.stream import Ack, Resumed, ResumeRequest
 from sync_service import store
-from sync_service.operations import fates, runs
+from sync_service.operations import events, fates, runs
 from sync_service.operations.digest import digest
 from sync_service.operations.streams import EXPIRED, vacate
 from sync_service.store.streams import Stream
@@ -47,6 +47,8 @@ async def resume(connection: AsyncConnection, name: str, role: str, request: Res
         confirmed=False,
     )
     await store.streams.advance(connection, name, role)
+    told = {"epoch": epoch, "worker": request.worker, "reopened": len(reopened)}
+    await events.emit(connection, [events.note(name, "stream-resumed", role=role, step=request.step, **told)])
     await runs.finish_if_done(connection, name)
     return Resumed(epoch=epoch)
 

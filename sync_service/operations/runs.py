@@ -5,7 +5,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from shared.errors import BodyConflict, InvalidTransition
 from shared.schemas.run import RunSpec
 from sync_service import store
-from sync_service.operations import lifecycle
+from sync_service.operations import events, lifecycle
 from sync_service.states import RUN, check
 from sync_service.store.runs import Run
 
@@ -14,6 +14,7 @@ async def declare(connection: AsyncConnection, name: str, spec: RunSpec) -> Run:
     """A new run; the same spec again is fine, another one is a conflict."""
     if await store.runs.insert(connection, name, spec):
         await store.streams.insert(connection, name, spec.trained_roles)
+        await events.emit(connection, [events.note(name, "run-moved", state="declared")])
     run = await store.runs.find(connection, name)
     if run.spec != spec:
         raise BodyConflict(f"run {name} is declared with another spec")
@@ -33,15 +34,15 @@ async def move(connection: AsyncConnection, name: str, target: str, reason: str 
     if target == "draining":
         await drain(connection, run)
     else:
-        await _set_state(connection, run, target, reason)
+        await enter(connection, run, target, reason)
     return await store.runs.find(connection, name)
 
 
 async def drain(connection: AsyncConnection, run: Run) -> None:
     """Open nothing more. Those groups that are opened are all that their batches will have."""
-    await _set_state(connection, run, "draining")
+    await enter(connection, run, "draining")
     uncut = await store.batches.lock_uncut(connection, run.name)
-    await lifecycle.cut(connection, run.name, run.spec, uncut)
+    await events.emit(connection, await lifecycle.cut(connection, run.name, run.spec, uncut))
     if run.spec.cutter == "arrival" and not uncut:
         await store.trajectories.drop_pool(connection, run.name)
     await finish_if_done(connection, run.name)
@@ -57,16 +58,18 @@ async def finish_if_done(connection: AsyncConnection, name: str) -> None:
         return
     streams = await store.status.streams(connection, name)
     if all(stream.next_step is None for stream in streams):
-        await store.runs.set_state(connection, name, "finished")
+        await enter(connection, run, "finished")
 
 
 async def reopen(connection: AsyncConnection, run: Run) -> None:
     """A finished run whose weights lack its last steps, as a resume says, has these to train again."""
     check(RUN, f"run {run.name}", run.state, "draining")
-    await store.runs.set_state(connection, run.name, "draining")
+    await enter(connection, run, "draining")
 
 
-async def _set_state(connection: AsyncConnection, run: Run, target: str, reason: str | None = None) -> None:
+async def enter(connection: AsyncConnection, run: Run, target: str, reason: str | None = None) -> None:
+    """Write the state of a run that is locked; a pause that ends gives its time back to the deadlines."""
     if run.state == "paused":
         await store.runs.shift_deadlines(connection, run.name)
     await store.runs.set_state(connection, run.name, target, reason)
+    await events.emit(connection, [events.note(run.name, "run-moved", state=target, reason=reason)])

@@ -11,7 +11,7 @@ from shared.errors import BodyConflict, InvalidInput, InvalidTransition, LeaseLo
 from shared.schemas.stream import Ack, DeliveryView, LeaseAnswer, LeaseRequest, ReleaseRequest, Renewed, StreamClaim
 from shared.schemas.views import DeliveryRow
 from sync_service import store
-from sync_service.operations import fates
+from sync_service.operations import events, fates
 from sync_service.operations.digest import digest
 from sync_service.operations.runs import finish_if_done
 from sync_service.store.streams import Stream
@@ -65,6 +65,8 @@ async def lease(
     delivery = await store.deliveries.next_unacked(connection, name, role)
     if delivery is not None and delivery.state in ("ready", "leased") and _is_next(stream, delivery):
         await store.streams.grant(connection, stream, delivery.id)
+        if delivery.state == "ready":
+            await events.emit(connection, [events.about(delivery, "delivery-leased", epoch=stream.epoch)])
         return LeaseAnswer(delivery=await _view(connection, stream, delivery), ttl_s=ttl_s)
     if prolong:
         await store.streams.renew(connection, name, role, ttl_s)
@@ -124,9 +126,16 @@ async def release(connection: AsyncConnection, name: str, role: str, body: Relea
 
 async def vacate(connection: AsyncConnection, stream: Stream, *, error: str | None) -> None:
     """Nobody holds the stream: what was leased is ready again, or dead where this was the last attempt."""
-    run = stream.run
-    await store.deliveries.unlease(connection, run.name, stream.role, error=error, max_attempts=run.spec.max_attempts)
-    await store.streams.leave(connection, run.name, stream.role)
+    run, role = stream.run, stream.role
+    left = await store.deliveries.unlease(connection, run.name, role, error=error, max_attempts=run.spec.max_attempts)
+    await store.streams.leave(connection, run.name, role)
+    kind = "stream-expired" if error == EXPIRED else "stream-released"
+    notes = [events.note(run.name, kind, role=role, epoch=stream.epoch, worker=stream.worker, error=error)]
+    for row in left:
+        kind = "delivery-dead" if row.state == "dead" else "delivery-ready"
+        place = {"delivery": row.id, "role": role, "step": row.step}
+        notes.append(events.note(run.name, kind, **place, attempts=row.attempts, error=error))
+    await events.emit(connection, notes)
 
 
 async def requeue(connection: AsyncConnection, id: str) -> DeliveryRow:
@@ -135,6 +144,7 @@ async def requeue(connection: AsyncConnection, id: str) -> DeliveryRow:
     if delivery.state != "ready":
         _require_dead(delivery)
         await store.deliveries.requeue(connection, id)
+        await events.emit(connection, [events.about(delivery, "delivery-requeued")])
     return await store.deliveries.find_view(connection, id)
 
 

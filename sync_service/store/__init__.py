@@ -7,7 +7,9 @@ and `database.py` runs again.
 from sync_service.store import batches as batches
 from sync_service.store import contents as contents
 from sync_service.store import deliveries as deliveries
+from sync_service.store import events as events
 from sync_service.store import groups as groups
+from sync_service.store import keys as keys
 from sync_service.store import policies as policies
 from sync_service.store import rollouts as rollouts
 from sync_service.store import runs as runs

@@ -16,12 +16,13 @@ UPDATE deliveries d SET state = 'ready', ready_at = now()
 FROM batches b
 WHERE d.run = :run AND d.step = ANY(:steps) AND d.state = 'waiting' AND b.run = d.run AND b.step = d.step
     AND b.cut_at IS NOT NULL AND (d.role = 'planner' OR :pooled OR b.sealed = b.opened)
+RETURNING d.id, d.role, d.step
 """)
 
 
-async def make_ready(connection: AsyncConnection, run: str, steps: list[int], *, pooled: bool) -> None:
-    """The planner's at the cut; the executor's once all groups are sealed, or (`pooled`) at the cut."""
-    await connection.execute(_MAKE_READY, {"run": run, "steps": steps, "pooled": pooled})
+async def make_ready(connection: AsyncConnection, run: str, steps: list[int], *, pooled: bool) -> list[Row]:
+    """The planner's at the cut; the executor's once all groups are sealed, or (`pooled`) at the cut: id, role, step."""
+    return list(await connection.execute(_MAKE_READY, {"run": run, "steps": steps, "pooled": pooled}))
 
 
 _COLUMNS = "id, run, role, step, state, epoch, attempts, error, outcome, reason, acked_at, digest, by_operator"
@@ -94,18 +95,21 @@ async def updates_before(connection: AsyncConnection, run: str, role: str, step:
 
 
 _UNLEASE = text("""
-UPDATE deliveries SET
+UPDATE deliveries SET ready_at = now(),
     state = CASE WHEN :failed AND attempts + 1 >= :max_attempts THEN 'dead' ELSE 'ready' END,
     attempts = attempts + CASE WHEN :failed THEN 1 ELSE 0 END,
     error = coalesce(:error, error)
 WHERE run = :run AND role = :role AND state = 'leased'
+RETURNING id, step, state, attempts
 """)
 
 
-async def unlease(connection: AsyncConnection, run: str, role: str, *, error: str | None, max_attempts: int) -> None:
-    """Leased to ready; with an error the attempt counts, and the last one makes it dead."""
+async def unlease(
+    connection: AsyncConnection, run: str, role: str, *, error: str | None, max_attempts: int
+) -> list[Row]:
+    """Leased to ready; with an error the attempt counts, and the last one makes it dead: id, step, state, attempts."""
     found = {"run": run, "role": role, "failed": error is not None, "error": error, "max_attempts": max_attempts}
-    await connection.execute(_UNLEASE, found)
+    return list(await connection.execute(_UNLEASE, found))
 
 
 _REOPEN = text("""
@@ -121,7 +125,7 @@ async def reopen(connection: AsyncConnection, run: str, role: str, step: int) ->
     return list((await connection.execute(_REOPEN, {"run": run, "role": role, "step": step})).scalars())
 
 
-_REQUEUE = text("UPDATE deliveries SET state = 'ready', attempts = 0 WHERE id = CAST(:id AS uuid)")
+_REQUEUE = text("UPDATE deliveries SET state = 'ready', ready_at = now(), attempts = 0 WHERE id = CAST(:id AS uuid)")
 
 
 async def requeue(connection: AsyncConnection, id: str) -> None:

@@ -1,4 +1,4 @@
-"""Keys, the outbox of events, and the audit of operators.
+"""Keys, the outbox of events, the stalls it told of, the audit of operators, and runs that are purged.
 
 Revision ID: 0002
 Revises: 0001
@@ -13,7 +13,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Create the three tables."""
+    """Create the tables, and let a run be in the state `purging`."""
     execute(__file__)
 
 

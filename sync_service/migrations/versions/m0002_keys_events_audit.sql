@@ -37,3 +37,20 @@ CREATE UNIQUE INDEX events_position ON events (position);
 CREATE INDEX events_run ON events (run, position);
 
 CREATE INDEX events_unnumbered ON events (id) WHERE position IS NULL;
+
+CREATE SEQUENCE event_positions;
+
+CREATE TABLE stalls (
+    run TEXT NOT NULL,
+    code TEXT NOT NULL,
+    who TEXT NOT NULL,
+    step INTEGER NOT NULL,
+    since TIMESTAMP WITH TIME ZONE NOT NULL,
+    PRIMARY KEY (run, code, who, step),
+    FOREIGN KEY(run) REFERENCES runs (run)
+);
+
+ALTER TABLE runs DROP CONSTRAINT state_known;
+
+ALTER TABLE runs ADD CONSTRAINT state_known
+    CHECK (state IN ('declared', 'running', 'paused', 'draining', 'finished', 'failed', 'purging'));

@@ -13,7 +13,7 @@ from shared.schemas.base import Page
 from shared.schemas.run import RunSpec
 from shared.schemas.stream import Heartbeat
 from shared.schemas.views import WorkerRow
-from sync_service import database, reaper
+from sync_service import database, migrate, reaper
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
 from tests.integration.sync.builder import VERSION, Builder
@@ -53,7 +53,7 @@ async def test_a_schema_of_another_version_is_named(build: Builder, sync_config:
     try:
         response = await readiness(sync_config)
     finally:
-        await build.sql("UPDATE alembic_version SET version_num = '0001'")
+        await build.sql("UPDATE alembic_version SET version_num = :head", head=migrate.head())
     assert response.status_code == 503
     assert "0000" in response.json()["checks"]["migration"]
 
