@@ -31,6 +31,7 @@ from planner_server.train import train
 from shared.http.body import json_body, openapi_body
 from shared.http.health import install_health
 from shared.http.problems import install_problems
+from shared.http.wire import wire
 from shared.ids import Id
 from shared.policy.policy import Policy
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
@@ -40,7 +41,6 @@ from shared.serving.routes import install_common_routes, json, part, ready
 from shared.serving.station import station
 from shared.serving.submitter import Submitter
 from shared.serving.watch import watch
-from shared.serving.wire import wire
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,11 @@ TandemError
  +- InvalidInput (422)
  |   +- BodyTooLarge (413)
  |   +- PromptTooLong         the agent's first prompt leaves no room for a turn
+ +- Unauthorized (401)
+ +- Forbidden (403)
+ +- ProtocolMismatch (400)     the two sides' versions of the protocol do not fit
  +- NotFound (404)
+ +- MethodNotAllowed (405)
  +- Conflict (409)
  |   +- BodyConflict          another body under an id that exists
  |   +- InvalidTransition     a move that the state machine does not have
@@ -65,11 +69,39 @@ class PromptTooLong(InvalidInput):
     type = "prompt-too-long"
 
 
+class Unauthorized(TandemError):
+    """This call needs a live key."""
+
+    type = "unauthorized"
+    status = 401
+
+
+class Forbidden(TandemError):
+    """This key may not do that: it is of another role, or of another run."""
+
+    type = "forbidden"
+    status = 403
+
+
+class ProtocolMismatch(TandemError):
+    """The client's version of the protocol and the server's do not fit."""
+
+    type = "protocol-mismatch"
+    status = 400
+
+
 class NotFound(TandemError):
     """There is no such thing."""
 
     type = "not-found"
     status = 404
+
+
+class MethodNotAllowed(TandemError):
+    """The path has no such method."""
+
+    type = "method-not-allowed"
+    status = 405
 
 
 class Conflict(TandemError):

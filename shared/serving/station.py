@@ -12,12 +12,12 @@ from shared.agents.toolbox import Toolbox
 from shared.client import SyncClient
 from shared.environments.base import Environment
 from shared.environments.registry import load_environment
+from shared.http.wire import wire
 from shared.policy.policy import Policy
 from shared.policy.tokenizer import load_tokenizer
 from shared.schemas import Role
 from shared.serving.config import ServerConfig
 from shared.serving.member import Member
-from shared.serving.wire import wire
 from shared.stream import Stream
 
 RENEWAL_TIMEOUT_S = 5.0

@@ -1,4 +1,4 @@
-"""The wire to the other servers: httpx's interface over aiohttp's connections.
+"""The wire to a server: httpx's interface over aiohttp's connections.
 
 httpcore's pool looks at every connection for every request, and costs a millisecond of CPU a call beside: with a
 hundred delegations in flight that is more than the models take. aiohttp costs a tenth of it.

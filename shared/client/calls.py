@@ -1,23 +1,26 @@
-"""`SyncClient`: the sync service's calls, as methods. Retries what may be retried, raises the classes of shared.errors.
+"""`SyncClient`: the sync service's calls, as methods, which raise the classes of shared.errors.
 
 Every call is idempotent by id, so a retry after a lost answer is safe. Tests fake the wire and not the client:
 give it `transport=httpx.ASGITransport(app)`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import httpx
-import stamina
 from pydantic import BaseModel
 
-from shared.errors import Overloaded, TandemError, Unavailable, from_problem
+from shared.client.gather import Gatherer
+from shared.client.wire import Wire
+from shared.errors import InvalidInput
+from shared.http.wire import wire
 from shared.schemas import Role
 from shared.schemas.base import Page
 from shared.schemas.rollout import (
     BatchResult,
     GroupOpen,
     GroupView,
+    ItemResult,
     RolloutBatch,
     RolloutItem,
     TrajectoryBatch,
@@ -39,20 +42,14 @@ from shared.schemas.stream import (
 )
 
 M = TypeVar("M", bound=BaseModel)
-RETRIED: dict[int, type[TandemError]] = {429: Overloaded, 502: Unavailable, 503: Unavailable, 504: Unavailable}
-"""The statuses that may be tried again, and what they mean from a proxy, which knows no problem type of ours."""
-
-
-def _worth_retrying(error: Exception) -> bool:
-    return isinstance(error, httpx.TransportError) or (
-        isinstance(error, TandemError) and error.extra.get("retry", False)
-    )
+I = TypeVar("I", RolloutItem, TrajectoryItem)  # noqa: E741 - an item
 
 
 class SyncClient:
     """One connection pool to one sync service; use it as an async context manager.
 
-    `retry_for_s` bounds how long a call is tried again before `Unavailable` is raised.
+    A call that cannot be answered now is sent again for up to `retry_for_s`, then it is `DeadlineExceeded`;
+    `timeout_s` bounds one attempt. A long poll has the time that it waits on top of both.
     """
 
     def __init__(
@@ -64,9 +61,9 @@ class SyncClient:
         timeout_s: float = 30.0,
         retry_for_s: float = 60.0,
     ) -> None:
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        self._http = httpx.AsyncClient(base_url=base_url, transport=transport, timeout=timeout_s, headers=headers)
-        self._retry_for_s = retry_for_s
+        self._wire = Wire(base_url, key, transport or wire(), timeout_s, retry_for_s)
+        self._rollouts = Gatherer(self.submit_rollouts)
+        self._trajectories = Gatherer(self.submit_trajectories)
 
     async def __aenter__(self) -> "SyncClient":
         return self
@@ -75,8 +72,10 @@ class SyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
+        """Close the connections; a submission that is not answered yet is given up."""
+        await self._rollouts.close()
+        await self._trajectories.close()
+        await self._wire.close()
 
     # runs
 
@@ -91,7 +90,7 @@ class SyncClient:
     async def status(self, run: str, *, open_step: int | None = None, wait_s: float = 0.0) -> RunStatus:
         """Where the run stands; with `open_step`, held until that step may be opened or `wait_s` is over."""
         query = f"?wait={wait_s}" + (f"&open_step={open_step}" if open_step is not None else "")
-        return await self._call("GET", f"/v1/runs/{run}/status{query}", None, RunStatus, extra_s=wait_s)
+        return await self._call("GET", f"/v1/runs/{run}/status{query}", None, RunStatus, hold_s=wait_s)
 
     async def steps(self, run: str, *, after: int = 0) -> list[StepStatistics]:
         """The statistics of every acked step above `after`, both roles, in order."""
@@ -117,12 +116,20 @@ class SyncClient:
         return await self._list(f"/v1/runs/{run}/groups?state={state}", Page[GroupView])
 
     async def submit_rollouts(self, items: Sequence[RolloutItem]) -> BatchResult:
-        """Submit up to 512 final rollouts."""
-        return await self._call("POST", "/v1/rollouts:batch", RolloutBatch(items=tuple(items)), BatchResult)
+        """Submit up to 512 final rollouts; each has a status of its own."""
+        return await self._batch("/v1/rollouts:batch", lambda part: RolloutBatch(items=part), tuple(items))
 
     async def submit_trajectories(self, items: Sequence[TrajectoryItem]) -> BatchResult:
-        """Submit up to 512 finished executor trajectories."""
-        return await self._call("POST", "/v1/trajectories:batch", TrajectoryBatch(items=tuple(items)), BatchResult)
+        """Submit up to 512 finished executor trajectories; each has a status of its own."""
+        return await self._batch("/v1/trajectories:batch", lambda part: TrajectoryBatch(items=part), tuple(items))
+
+    async def submit_rollout(self, item: RolloutItem) -> ItemResult:
+        """Submit one, gathered with what others submit meanwhile; raises its own error where it is refused."""
+        return await self._rollouts.submit(item)
+
+    async def submit_trajectory(self, item: TrajectoryItem) -> ItemResult:
+        """Submit one, gathered with what others submit meanwhile; raises its own error where it is refused."""
+        return await self._trajectories.submit(item)
 
     # streams
 
@@ -132,7 +139,7 @@ class SyncClient:
 
     async def lease(self, run: str, role: Role, body: LeaseRequest) -> LeaseAnswer:
         """The next delivery, waited for up to `body.wait_s`."""
-        return await self._call("POST", f"/v1/runs/{run}/streams/{role}:lease", body, LeaseAnswer, extra_s=body.wait_s)
+        return await self._call("POST", f"/v1/runs/{run}/streams/{role}:lease", body, LeaseAnswer, hold_s=body.wait_s)
 
     async def renew(self, run: str, role: Role, body: StreamClaim) -> Renewed:
         """Keep the lease alive; LeaseLost where it is gone."""
@@ -158,46 +165,31 @@ class SyncClient:
 
     # the wire
 
+    async def _batch(self, path: str, whole: Callable[[tuple[I, ...]], BaseModel], items: tuple[I, ...]) -> BatchResult:
+        """A batch whose body as such is refused (too large) is sent in halves, down to the item that it is about."""
+        try:
+            return await self._call("POST", path, whole(items), BatchResult)
+        except InvalidInput as error:
+            if len(items) == 1:
+                refused = ItemResult(id=items[0].id, status=error.status, problem=error.problem())
+                return BatchResult(items=(refused,))
+        middle = len(items) // 2
+        halves = [await self._batch(path, whole, half) for half in (items[:middle], items[middle:])]
+        return BatchResult(items=halves[0].items + halves[1].items)
+
     async def _list(self, path: str, pages: type[Page[M]]) -> list[M]:
         items: list[M] = []
         cursor: str | None = ""
         while cursor is not None:
-            response = await self._send("GET", f"{path}&cursor={cursor}" if cursor else path, None, 0.0)
+            response = await self._send("GET", f"{path}&cursor={cursor}" if cursor else path, None)
             page = pages.model_validate_json(response.content)
             items.extend(page.items)
             cursor = page.next
         return items
 
-    async def _call(self, method: str, path: str, body: BaseModel | None, answer: type[M], extra_s: float = 0.0) -> M:
-        response = await self._send(method, path, body, extra_s)
+    async def _call(self, method: str, path: str, body: BaseModel | None, answer: type[M], hold_s: float = 0.0) -> M:
+        response = await self._send(method, path, body, hold_s)
         return answer.model_validate_json(response.content)
 
-    async def _send(self, method: str, path: str, body: BaseModel | None, extra_s: float = 0.0) -> httpx.Response:
-        content = body.model_dump_json().encode() if body is not None else None
-        headers = {"content-type": "application/json"} if content is not None else {}
-        timeout = httpx.Timeout(self._http.timeout.read or 30.0) if not extra_s else httpx.Timeout(30.0 + extra_s)
-        try:
-            async for attempt in stamina.retry_context(
-                on=_worth_retrying, timeout=self._retry_for_s, attempts=None, wait_initial=0.05, wait_max=5.0
-            ):
-                with attempt:
-                    response = await self._http.request(method, path, content=content, headers=headers, timeout=timeout)
-                    _raise_for(response)
-                    return response
-        except httpx.TransportError as error:
-            raise Unavailable(f"the sync service at {self._http.base_url} cannot be reached: {error!r}") from error
-        raise Unavailable()
-
-
-def _raise_for(response: httpx.Response) -> None:
-    if response.is_success:
-        return
-    try:
-        body = response.json()
-    except ValueError:
-        body = None
-    error = from_problem(body if isinstance(body, dict) else {"detail": response.text[:200]}, response.status_code)
-    if type(error) is TandemError and response.status_code in RETRIED:
-        error = RETRIED[response.status_code](error.detail, **error.extra)
-    error.extra["retry"] = response.status_code in RETRIED
-    raise error
+    async def _send(self, method: str, path: str, body: BaseModel | None, hold_s: float = 0.0) -> httpx.Response:
+        return await self._wire.send(method, path, body, hold_s)

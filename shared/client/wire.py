@@ -1,0 +1,103 @@
+"""One call: sent until it is answered, not sooner again than the server asks, and never beyond its deadline."""
+
+import asyncio
+
+import httpx
+import stamina
+from pydantic import BaseModel
+
+from shared.client.retry import TryAgain, pause_s, raise_for
+from shared.errors import DeadlineExceeded
+from shared.schemas import protocol
+
+FIRST_PAUSE_S, JITTER_S, LONGEST_PAUSE_S = 0.05, 0.5, 5.0
+"""The client's own backoff, where the server does not say when to come back."""
+
+
+class Wire:
+    """The connections to one service.
+
+    It speaks to the transport itself: a client's cookies, redirects and authentication cost as much as the call.
+    `timeout_s` bounds one attempt, `retry_for_s` the whole call; both are longer by what the server may hold the call.
+    """
+
+    def __init__(
+        self, base_url: str, key: str | None, transport: httpx.AsyncBaseTransport, timeout_s: float, retry_for_s: float
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._transport = transport
+        self._timeout_s = timeout_s
+        self._retry_for_s = retry_for_s
+        self._server: int | None = None
+        self._headers = {protocol.HEADER: str(protocol.PROTOCOL)}
+        if key:
+            self._headers["authorization"] = f"Bearer {key}"
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.aclose()
+
+    async def send(self, method: str, path: str, body: BaseModel | None, hold_s: float = 0.0) -> httpx.Response:
+        """The answer, read; `hold_s` is how long the server may hold the call.
+
+        DeadlineExceeded: no answer in time, and the last fault. Else the error that the server answered.
+        """
+        total_s = self._retry_for_s + hold_s
+        deadline = asyncio.get_running_loop().time() + total_s
+        last: Exception | None = None
+
+        def again(fault: Exception) -> bool | float:
+            nonlocal last
+            if not isinstance(fault, TryAgain):
+                return False
+            last, pause = fault.error, pause_s(fault)
+            if pause is None:
+                return True
+            return pause if asyncio.get_running_loop().time() + pause < deadline else False
+
+        attempts = stamina.retry_context(
+            on=again,
+            timeout=None,
+            attempts=None,
+            wait_initial=FIRST_PAUSE_S,
+            wait_jitter=JITTER_S,
+            wait_max=LONGEST_PAUSE_S,
+        )
+        try:
+            async with asyncio.timeout_at(deadline):
+                async for attempt in attempts:
+                    with attempt:
+                        return await self._attempt(method, path, body, self._timeout_s + hold_s)
+        except (TimeoutError, TryAgain):
+            pass
+        fault = getattr(last, "detail", None) or repr(last) if last else "no answer"
+        raise DeadlineExceeded(f"the sync service at {self.base_url} has not done it within {total_s:g} s: {fault}")
+
+    async def _attempt(self, method: str, path: str, body: BaseModel | None, timeout_s: float) -> httpx.Response:
+        try:
+            async with asyncio.timeout(timeout_s):
+                content = await self._encode(body) if body is not None else None
+                response = await self._exchange(method, path, content)
+        except (httpx.TransportError, TimeoutError) as error:
+            raise TryAgain(error) from error
+        raise_for(response)
+        return response
+
+    async def _encode(self, body: BaseModel) -> bytes:
+        """The body without what the server does not know yet; a server nobody has heard of is asked before."""
+        model = type(body)
+        if self._server is None and protocol.left_out(model, protocol.OLDEST_SERVER):
+            await self._exchange("GET", "/healthz", None)
+        return body.model_dump_json(exclude=protocol.left_out(model, self._server or protocol.PROTOCOL)).encode()
+
+    async def _exchange(self, method: str, path: str, content: bytes | None) -> httpx.Response:
+        headers = self._headers if content is None else self._headers | {"content-type": "application/json"}
+        request = httpx.Request(method, f"{self.base_url}{path}", headers=headers, content=content)
+        response = await self._transport.handle_async_request(request)
+        try:
+            await response.aread()
+        finally:
+            await response.aclose()
+        header = response.headers.get(protocol.HEADER)
+        self._server = protocol.check_server(header, f"the service at {self.base_url}") or self._server
+        return response
