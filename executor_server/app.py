@@ -87,6 +87,7 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
     """The root task: start everything, run every loop, and put everything away again."""
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(station(config, "executor", lambda e: Toolbox(e.tools()), wire))
+        app.state.on_stop = here.member.drain
         declared: asyncio.Future[RunSpec] = asyncio.get_running_loop().create_future()
         submitter: Submitter[TrajectoryItem] = Submitter(here.sync.submit_trajectories, here.policy.store)
         scoring = Scoring(here.environment, here.policy.store, submitter, declared)

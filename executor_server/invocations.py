@@ -45,11 +45,6 @@ class Invocations:
         self._deadline_s = deadline_s
         self._running: dict[str, _Running] = {}
 
-    @property
-    def in_progress(self) -> int:
-        """How many run now."""
-        return len(self._running)
-
     async def answer(self, invocation: str, request: InvocationRequest) -> InvocationAnswer:
         """Start, join or recall. BodyConflict: another request came under this id; Unavailable: it could not end."""
         running = self._running.get(invocation) or self._start(invocation, request)

@@ -3,15 +3,22 @@
 import sys
 from collections.abc import Sequence
 
+from fastapi import FastAPI
+
 from planner_server.config import PlannerConfig
 from shared.serving.main import run_server
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the planner server; the exit code."""
+    return run_server("planner-server", PlannerConfig, _app, argv)
+
+
+def _app(config: PlannerConfig) -> FastAPI:
+    """Torch is imported with it: only once the configuration is known to be right."""
     from planner_server.app import create_app
 
-    return run_server("planner-server", PlannerConfig, create_app, argv)
+    return create_app(config)
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
     """The root task: start everything, run every loop, and put everything away again."""
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(station(config, "planner", lambda _: DELEGATE, wires.sync))
+        app.state.on_stop = here.member.drain
         executor = ExecutorClient(
             await stack.enter_async_context(wires.executor or wire()),
             config.executor_url,

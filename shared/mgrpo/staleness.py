@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from shared.errors import InvalidInput
 from shared.schemas.base import PolicyVersion
 
-STALE = "stale"
-"""The reason code of a row that leaves because it is over the bound."""
-
 
 @dataclass(frozen=True, slots=True)
 class Staleness:

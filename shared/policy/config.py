@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from shared.config import Config
-from shared.mgrpo.objective import ObjectiveConfig
+from shared.mgrpo.config import ObjectiveConfig
 
 Count = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(ge=0, lt=1)]

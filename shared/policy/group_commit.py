@@ -28,7 +28,6 @@ class GroupCommit:
         self._path = path
         self._queue: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
         self._open = True
-        self.commits = 0
         self._thread = threading.Thread(target=self._run, name="trajectory-writer", daemon=True)
         self._thread.start()
 
@@ -78,7 +77,6 @@ class GroupCommit:
                 self._connection.execute("ROLLBACK")
             fault = Unavailable(f"the trajectory store {self._path} cannot write: {error}; nothing was lost, try again")
             outcomes = [(None, fault)] * len(batch)
-        self.commits += 1
         for (_, future), (result, fault) in zip(batch, outcomes, strict=True):
             future.set_exception(fault) if fault else future.set_result(result)
 

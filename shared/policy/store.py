@@ -1,7 +1,7 @@
 """The trajectory store: one SQLite file, owned by one server; tokens never leave it.
 
-A `put` that has returned survives a crash. Rows stay until they are purged, or released (a checkpoint contains their
-batch) and then pushed out, oldest first, by the disk bound. What is not released is never dropped to make room.
+A `put` that has returned survives a crash. Rows stay until they are released (a checkpoint contains their batch) and
+then pushed out, oldest first, by the disk bound. What is not released is never dropped to make room.
 """
 
 import asyncio
@@ -35,15 +35,10 @@ class TrajectoryStore:
         self._reading = connect(path, write=False)
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trajectory-reader")
 
-    @property
-    def commits(self) -> int:
-        """Transactions written so far: fewer than puts where puts came together."""
-        return self._writer.commits
-
     async def put(self, trajectory: Trajectory) -> None:
         """Store it; durable on return. The same again is fine, another body under its id is BodyConflict.
 
-        Overloaded: the bound is reached and nothing may be purged. A cancelled put may have been stored: purge its id.
+        Overloaded: the bound is reached and nothing is released. A cancelled put may have been stored.
         """
         record = pack(trajectory)
         await self._write(lambda connection: _insert(connection, record, self._max_bytes))
@@ -52,13 +47,6 @@ class TrajectoryStore:
         """The stored ones among `ids`."""
         wanted = list(ids)
         return await self._read(lambda connection: read(connection, wanted))
-
-    async def facts(self, id_: str) -> dict[str, Any]:
-        """The facts kept with a trajectory; NotFound where it is not stored."""
-        found = await self.get([id_])
-        if id_ not in found:
-            raise NotFound(f"there is no trajectory {id_} in this store")
-        return found[id_].facts
 
     async def set_facts(self, id_: str, facts: dict[str, Any]) -> None:
         """Replace the facts of a trajectory; durable on return."""
@@ -75,30 +63,19 @@ class TrajectoryStore:
 
     async def release(self, ids: Iterable[str]) -> None:
         """A checkpoint contains these: they may be read until the disk bound needs their room."""
-        await self._on_ids(RELEASE, ids)
+        listed = dumps(list(ids))
+        await self._write(lambda connection: connection.execute(RELEASE, (listed,)).rowcount)
 
     async def release_before(self, run: str, updates: int) -> None:
         """No batch will train on what fewer than `updates` optimiser steps are behind: it is too stale for all."""
         statement = "UPDATE trajectories SET purgeable = 1 WHERE run = ? AND purgeable = 0 AND updates < ?"
         await self._write(lambda connection: connection.execute(statement, (run, updates)).rowcount)
 
-    async def purge(self, ids: Iterable[str]) -> None:
-        """Remove these now; ids that are not stored are fine."""
-        await self._on_ids(PURGE, ids)
-
-    async def used_bytes(self) -> int:
-        """Bytes of the file that hold something."""
-        return await self._read(_used_bytes)
-
     def close(self) -> None:
         """Write what waits, then close; blocks for a commit at most."""
         self._writer.close()
         self._reader.shutdown(wait=True)
         self._reading.close()
-
-    async def _on_ids(self, statement: str, ids: Iterable[str]) -> None:
-        listed = dumps(list(ids))
-        await self._write(lambda connection: connection.execute(statement, (listed,)).rowcount)
 
     async def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         return await asyncio.wrap_future(self._writer.submit(operation))
@@ -108,7 +85,6 @@ class TrajectoryStore:
 
 
 RELEASE = "UPDATE trajectories SET purgeable = 1 WHERE id IN (SELECT value FROM json_each(?))"
-PURGE = "DELETE FROM trajectories WHERE id IN (SELECT value FROM json_each(?))"
 SET_FACTS = "UPDATE trajectories SET facts = ? WHERE id = ?"
 SELECT_ONE = f"SELECT {COLUMNS} FROM trajectories WHERE id = ?"  # noqa: S608 constants
 INSERT = f"INSERT INTO trajectories ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 constants

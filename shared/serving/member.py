@@ -17,6 +17,8 @@ log = structlog.get_logger()
 
 POLL_S = 0.5
 HEARTBEAT_S = 3.0
+LAST_S = 1.0
+"""How long the stop of a server may wait for its last heartbeat."""
 
 
 @dataclass(slots=True)
@@ -31,6 +33,7 @@ class Member:
     device: str = "cpu"
     version: Callable[[], PolicyVersion | None] = lambda: None
     doing: dict[str, str] = field(default_factory=dict)
+    draining: bool = False
 
     async def declared(self) -> RunSpec:
         """The run's spec, once somebody has declared it; the server serves meanwhile."""
@@ -56,12 +59,35 @@ class Member:
         return trains
 
     async def heartbeats(self) -> None:
-        """Consumes `doing`; waits HEARTBEAT_S; produces heartbeats. A missed one is only a gap on the dashboard."""
-        while True:
-            with suppress(NotFound, Unavailable):
-                await self.sync.heartbeat(self.run, self.worker, self._heartbeat())
-            await asyncio.sleep(HEARTBEAT_S)
+        """Consumes `doing`; waits HEARTBEAT_S; produces heartbeats, the last of which says that the server drains.
+
+        A missed one is only a gap on the dashboard.
+        """
+        try:
+            while True:
+                await self._beat()
+                await asyncio.sleep(HEARTBEAT_S)
+        finally:
+            self.drain()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_S):
+                    await self._beat()
+
+    def drain(self) -> None:
+        """The server was told to stop, or cannot go on: it takes no more work, and says so."""
+        self.draining = True
+
+    async def _beat(self) -> None:
+        with suppress(NotFound, Unavailable):
+            await self.sync.heartbeat(self.run, self.worker, self._heartbeat())
 
     def _heartbeat(self) -> Heartbeat:
         doing = "; ".join(f"{name}: {what}" for name, what in self.doing.items())[:500]
-        return Heartbeat(role=self.role, url=self.url, device=self.device, version=self.version(), doing=doing)
+        return Heartbeat(
+            role=self.role,
+            url=self.url,
+            device=self.device,
+            version=self.version(),
+            doing=doing,
+            draining=self.draining,
+        )

@@ -1,6 +1,8 @@
 """A user's mistake is one clear line on stderr and exit code 2, never a traceback."""
 
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,18 @@ def free_port() -> int:
 
 def test_check_validates_and_exits(run):
     assert run("--check")[0] == 0
+
+
+def test_a_check_imports_no_torch(role: Any, tmp_path: Path):
+    """It takes three seconds, and the demo waits for the checks of both servers before it starts anything."""
+    file = tmp_path / "config.toml"
+    config = {"run": "r", "worker": "w", "port": 1, "sync_url": "http://sync", "folder": "here", "environment": "atlas"}
+    others = {"executor_url": "http://executor"} if role == "planner" else {}
+    file.write_text(tomli_w.dumps({**config, **others, "policy": {"model": "somewhere"}}))
+    look = f"import sys; from {role}_server.__main__ import main; code = main(sys.argv[1:])"
+    look += "; sys.exit(code or 10 * bool({'torch', 'transformers'} & sys.modules.keys()))"
+    command = [sys.executable, "-c", look, "--config", str(file), "--check"]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

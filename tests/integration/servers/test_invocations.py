@@ -49,9 +49,9 @@ async def test_a_client_that_goes_away_leaves_no_trajectory_and_the_id_starts_af
         sampler.send_signal(signal.SIGSTOP)
         try:
             asked = asyncio.create_task(put(client, invocation, body))
-            await until(lambda: invocations.in_progress == 1)
+            await until(lambda: invocations._running)
             asked.cancel()
-            await until(lambda: invocations.in_progress == 0)
+            await until(lambda: not invocations._running)
         finally:
             sampler.send_signal(signal.SIGCONT)
         assert (await client.get(f"/v1/trajectories/{invocation}")).status_code == 404

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from shared.config import parse
 from shared.errors import InvalidInput, UserError
-from shared.mgrpo.objective import ObjectiveConfig, denominator, merge, objective
+from shared.mgrpo.config import ObjectiveConfig
+from shared.mgrpo.objective import denominator, merge, objective
 
 from .vectors import load
 

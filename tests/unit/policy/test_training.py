@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from shared.errors import InvalidInput, NotFound, TandemError
-from shared.mgrpo.objective import ObjectiveConfig
+from shared.mgrpo.config import ObjectiveConfig
 from shared.policy.batches import Example, collate, join, split
 from shared.policy.config import TrainerConfig
 from shared.policy.logprobs import trained_logprobs

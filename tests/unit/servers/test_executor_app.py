@@ -40,7 +40,8 @@ async def test_no_invocation_is_taken_before_the_unscored_ones_of_the_past_are_k
         store = SimpleNamespace(unreleased=unreleased)
         policy = SimpleNamespace(store=store, sampler=None, checkpoint_path=None)
         sync = SimpleNamespace(submit_trajectories=None)
-        yield SimpleNamespace(policy=policy, sync=sync, environment=None, chat=None, toolbox=None)
+        member = SimpleNamespace(drain=None)
+        yield SimpleNamespace(policy=policy, sync=sync, member=member, environment=None, chat=None, toolbox=None)
 
     monkeypatch.setattr(module, "station", station)
     config: Any = SimpleNamespace(run="r", limits=None, sampling=None, invocation_deadline_s=1.0)

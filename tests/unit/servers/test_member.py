@@ -1,5 +1,6 @@
 """A worker of a run: it waits for the declaration, says what it does, and refuses a run that it cannot serve."""
 
+import asyncio
 import json
 
 import httpx
@@ -12,6 +13,7 @@ from shared.schemas.run import RunSpec, RunView
 from shared.schemas.stream import Heartbeat
 from shared.serving import member as module
 from shared.serving.member import Member
+from tests.waiting import until
 
 SPEC = RunSpec(steps=3, trained_roles=("executor",))
 
@@ -31,23 +33,44 @@ async def test_it_waits_until_the_run_is_declared(monkeypatch: pytest.MonkeyPatc
     assert one.doing == {}
 
 
-async def test_a_heartbeat_says_what_it_does():
+async def test_a_heartbeat_says_what_it_does_and_the_last_one_that_the_server_drains():
     beats = []
 
     def receive(request: httpx.Request) -> httpx.Response:
         beats.append((request.url.path, Heartbeat.model_validate(json.loads(request.content), strict=False)))
-        raise KeyboardInterrupt
+        return httpx.Response(204)
 
     async with SyncClient("http://sync", transport=httpx.MockTransport(receive)) as client:
         one = member(client)
         one.doing = {"rollouts": "of step 2", "trainer": "waiting for the batch of step 1"}
         one.version = lambda: PolicyVersion(epoch=1, step=0, updates=0)
-        with pytest.raises(KeyboardInterrupt):
-            await one.heartbeats()
-    ((path, beat),) = beats
+        loop = asyncio.create_task(one.heartbeats())
+        await until(lambda: beats)
+        loop.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await loop
+    (path, beat), (_, last) = beats
     assert path == "/v1/runs/r/workers/w-1"
     assert beat.doing == "rollouts: of step 2; trainer: waiting for the batch of step 1"
     assert (beat.role, beat.url, beat.version) == ("planner", "http://here", PolicyVersion(epoch=1, step=0, updates=0))
+    assert (beat.draining, last.draining) == (False, True)
+
+
+async def test_a_stop_is_not_held_up_by_a_last_heartbeat_that_nobody_takes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "LAST_S", 0.0)
+    asked = asyncio.Event()
+
+    async def hang(request: httpx.Request) -> httpx.Response:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with SyncClient("http://sync", transport=httpx.MockTransport(hang)) as client:
+        loop = asyncio.create_task(member(client).heartbeats())
+        await asked.wait()
+        loop.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await loop
 
 
 async def test_a_role_trains_where_the_run_says_so_and_it_has_a_trainer():

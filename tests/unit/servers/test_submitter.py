@@ -60,6 +60,11 @@ async def stored(store: TrajectoryStore) -> TrajectoryItem:
     return item
 
 
+async def facts_of(store: TrajectoryStore, items: list[TrajectoryItem]) -> list[dict]:
+    found = await store.get([item.id for item in items])
+    return [found[item.id].facts for item in items]
+
+
 async def test_what_comes_together_is_one_request(running, store: TrajectoryStore):
     service, submitter = running
     items = [await stored(store) for _ in range(20)]
@@ -67,7 +72,7 @@ async def test_what_comes_together_is_one_request(running, store: TrajectoryStor
         submitter.submit(item, {"report": "r"})
     assert await submitter.flush(5)
     assert service.batches == [[item.id for item in items]]
-    facts = [await store.facts(item.id) for item in items]
+    facts = await facts_of(store, items)
     assert facts == [{"report": "r", SETTLED: "accepted"}] * 20
 
 
@@ -78,7 +83,7 @@ async def test_nothing_is_lost_while_the_service_is_away(running, store: Traject
     submitter.submit(first, {})
     assert await submitter.flush(5)
     assert service.batches == [[first.id]] * 3
-    assert (await store.facts(first.id))[SETTLED] == "accepted"
+    assert [facts[SETTLED] for facts in await facts_of(store, [first])] == ["accepted"]
 
 
 async def test_an_item_that_may_be_retried_is_sent_again_alone(running, store: TrajectoryStore):
@@ -102,8 +107,7 @@ async def test_late_and_refused_are_marked_and_not_sent_again(running, store: Tr
     submitter.submit(refused, {})
     assert await submitter.flush(5)
     assert len(service.batches) == 1
-    assert (await store.facts(late.id))[SETTLED] == "late"
-    assert (await store.facts(refused.id))[SETTLED] == "refused"
+    assert [facts[SETTLED] for facts in await facts_of(store, [late, refused])] == ["late", "refused"]
 
 
 async def test_more_than_a_request_holds_is_several(running, store: TrajectoryStore, monkeypatch: pytest.MonkeyPatch):
