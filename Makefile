@@ -31,5 +31,8 @@ check: $(VENV)/installed  ## lint, types, import contracts
 	$(BIN)/ty check planner_server executor_server sync_service shared
 	$(BIN)/lint-imports --no-cache
 
+faults: $(VENV)/installed  ## kill every part under load, and judge what is left (ARGS=--quick, ARGS="--seed 7")
+	$(BIN)/python -m tests.faults.chaos $(ARGS)
+
 clean:  ## remove the virtual environment and all runs
 	rm -rf $(VENV) runs
