@@ -1,11 +1,11 @@
-"""`python -m sync_service`: serve on an embedded database or on one that is given; `migrate` brings one up to date."""
+"""`python -m sync_service`: serve, on an embedded database or on one that is given; `migrate` it; its `keys`."""
 
-import argparse
 import asyncio
 import contextlib
 import logging
 import os
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from sqlalchemy.exc import ArgumentError, OperationalError
 
 from shared.config import parse
 from shared.errors import TandemError, UserError
+from shared.http.guard import check_host
 from shared.http.serve import bind, configure_logs, serve
-from sync_service import migrate
+from sync_service import key_commands, migrate
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
 from sync_service.embedded import Services, embedded
@@ -25,46 +26,70 @@ DATABASE_URL = "TANDEM_DATABASE_URL"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; a user's mistake is one line on stderr and exit code 2."""
     try:
-        arguments = _parser().parse_args(argv)
+        arguments = _parser().parse_args(_with_command(sys.argv[1:] if argv is None else argv))
         if arguments.command == "serve":
+            check_host(arguments.auth, arguments.host)
             bind(arguments.host, arguments.port).close()  # say so before a database is started for nothing
         with _services(arguments) as services:
-            if arguments.command == "migrate":
+            if arguments.command == "serve":
+                _serve(arguments, services)
+            elif arguments.command == "migrate":
                 _migrate(services.database_url)
             else:
-                _serve(arguments, services)
+                key_commands.run(arguments, services.database_url)
     except TandemError as error:
         print(f"sync_service: {error.detail}", file=sys.stderr)
         return 2
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("sync_service", description="The sync service of Tandem.")
-    parser.add_argument("command", nargs="?", choices=("serve", "migrate"), default="serve")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8700)
-    database = parser.add_mutually_exclusive_group()
-    database.add_argument("--embedded", type=Path, metavar="DIR", help="run Postgres and Valkey, data in DIR")
-    database.add_argument("--database-url", help=f"an existing Postgres; also from ${DATABASE_URL}")
-    parser.add_argument("--redis-url", help="an existing Redis or Valkey; without one, waiters poll")
+def _with_command(words: Sequence[str]) -> list[str]:
+    """`serve` is what is meant where no command is named."""
+    named = words and (not words[0].startswith("-") or words[0] in ("-h", "--help"))
+    return list(words) if named else ["serve", *words]
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser("sync_service", description="The sync service of Tandem.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    serving = commands.add_parser("serve", help="serve; what is done where no command is named")
+    serving.add_argument("--host", default="127.0.0.1")
+    serving.add_argument("--port", type=int, default=8700)
+    serving.add_argument("--redis-url", help="an existing Redis or Valkey; without one, waiters poll")
+    serving.add_argument(
+        "--auth", choices=("keys", "loopback"), default="keys", help="loopback: no keys, and only this machine can call"
+    )
+    serving.add_argument("--keys-file", type=Path, metavar="FILE", help="key hashes to keep in the database at start")
+    keys = commands.add_parser("keys", help="add, list and revoke keys")
+    for each in (serving, commands.add_parser("migrate", help="bring a database to this schema")):
+        _add_database(each)
+    for each in key_commands.add_to(keys):
+        _add_database(each)
     return parser
 
 
+def _add_database(parser: ArgumentParser) -> None:
+    database = parser.add_mutually_exclusive_group()
+    database.add_argument("--embedded", type=Path, metavar="DIR", help="run Postgres and Valkey, data in DIR")
+    database.add_argument("--database-url", help=f"an existing Postgres; also from ${DATABASE_URL}")
+
+
 @contextlib.contextmanager
-def _services(arguments: argparse.Namespace) -> Generator[Services]:
+def _services(arguments: Namespace) -> Generator[Services]:
     """Where the database is: our own for the time of this command, or the user's."""
+    redis_url = getattr(arguments, "redis_url", None)
     if arguments.embedded is None:
         url = arguments.database_url or os.environ.get(DATABASE_URL)
         if not url:
             raise UserError(f"where is the database? pass --embedded DIR or --database-url URL, or set {DATABASE_URL}")
-        yield Services(_for_psycopg(url), arguments.redis_url)
+        yield Services(_for_psycopg(url), redis_url)
         return
     with asyncio.Runner() as runner:
         running = embedded(arguments.embedded)
         services = runner.run(running.__aenter__())
         try:
-            yield Services(services.database_url, arguments.redis_url or services.redis_url)
+            _migrate(services.database_url)
+            yield Services(services.database_url, redis_url or services.redis_url)
         finally:
             runner.run(running.__aexit__(None, None, None))
 
@@ -76,6 +101,7 @@ def _for_psycopg(url: str) -> str:
 
 
 def _migrate(url: str) -> None:
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     try:
         migrate.upgrade(url)
     except (OperationalError, ArgumentError) as error:
@@ -83,12 +109,14 @@ def _migrate(url: str) -> None:
         raise UserError(f"the database cannot be used: {reason}") from None
 
 
-def _serve(arguments: argparse.Namespace, services: Services) -> None:
+def _serve(arguments: Namespace, services: Services) -> None:
     configure_logs()
-    logging.getLogger("alembic").setLevel(logging.WARNING)
-    if arguments.embedded is not None:
-        _migrate(services.database_url)
+    if arguments.keys_file:
+        if arguments.auth == "loopback":
+            raise UserError("--keys-file has no use with --auth loopback")
+        key_commands.keep_file(arguments.keys_file, services.database_url)
     tables = {
+        "auth": arguments.auth,
         "database_url": services.database_url,
         "redis_url": services.redis_url,
         "disk_folder": arguments.embedded or Path("."),

@@ -4,10 +4,12 @@
     operations/    what a call does: the state machines, staleness, exactly once
     store/         every SQL statement, by noun
     states.py      the state machines, as tables
+    lanes.py       admission: which requests stand in which lane
     doorbell.py    wakes waiters after a commit, through Redis
     reaper.py      makes the moves that only time causes
     database.py    the pool, and transactions that are run again where Postgres asks for it
     migrations/    the schema; tables.py describes it
+    keys.py        the ring of live keys; each route declares who may call it
     embedded/      a Postgres and a Valkey of our own
 
 Nothing happens at import. The lifespan owns the pool, Redis and the background tasks.
@@ -19,13 +21,19 @@ from collections.abc import AsyncGenerator
 
 from fastapi import FastAPI
 
+from shared.http.guard import Guard, guarded
 from shared.http.health import install_health
+from shared.http.metrics import install_metrics
 from shared.http.problems import install_problems
+from shared.http.protocol import install_protocol
+from shared.http.requests import install_requests
 from sync_service import reaper
 from sync_service.config import SyncConfig
 from sync_service.database import Database
 from sync_service.doorbell import Doorbell
 from sync_service.health import checks
+from sync_service.keys import DatabaseRing
+from sync_service.lanes import install_lanes
 from sync_service.routes import all_routes
 from sync_service.service import Service
 from sync_service.tasks import end
@@ -36,6 +44,8 @@ def create_app(config: SyncConfig) -> FastAPI:
     doorbell = Doorbell(config.redis_url, poll_s=config.poll_s, poll_with_redis_s=config.poll_with_redis_s)
     service = Service(config, Database(config.database_url, config.pool_size), doorbell)
 
+    ring = DatabaseRing(service.database) if config.auth == "keys" else None
+
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         async with doorbell:
@@ -43,17 +53,26 @@ def create_app(config: SyncConfig) -> FastAPI:
                 asyncio.create_task(reaper.run(service.database, doorbell, config.reaper_s)),
                 asyncio.create_task(service.keep_traffic()),
             ]
+            if ring:
+                await ring.refresh()
+                tasks.append(asyncio.create_task(ring.run()))
             try:
                 yield
             finally:
                 await end(tasks)
                 await service.flush_traffic()
                 await service.database.close()
+                await service.urgent.close()
 
-    app = FastAPI(title="Tandem sync service", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(title="Tandem sync service", version="1", lifespan=lifespan, openapi_url=None)
     app.state.service = service
     app.state.on_stop = doorbell.stop
     install_problems(app)
     install_health(app, checks(service))
     app.include_router(all_routes())
+    install_lanes(app, config.admission)
+    install_metrics(app, service.metrics, service.refresh_metrics)
+    install_protocol(app)
+    install_requests(app)
+    guarded(app, Guard(ring))
     return app

@@ -6,6 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from shared.config import Config
+from shared.http.admission import AdmissionConfig
+from shared.http.guard import Auth
 
 Positive = Annotated[float, Field(gt=0, le=3600)]
 
@@ -13,13 +15,20 @@ Positive = Annotated[float, Field(gt=0, le=3600)]
 class SyncConfig(Config):
     """Where Postgres and Redis are, and how often what nothing wakes is looked at again."""
 
+    auth: Auth = "keys"
+    """`keys`: those in the database; `loopback`: none, and nobody but this machine can call."""
     database_url: str
     redis_url: str | None = None
     pool_size: Annotated[int, Field(ge=1, le=200)] = 10
+    reserved_connections: Annotated[int, Field(ge=1, le=50)] = 3
+    """Beside the pool, for heartbeats, renewals, acks and health: bulk writes cannot take them."""
+    admission: AdmissionConfig = AdmissionConfig(in_work=32, waiting=512)
     poll_s: Positive = 0.25
     """How often a waiter looks while no Redis wakes it."""
     poll_with_redis_s: Positive = 2.0
     """How often a waiter looks all the same: a ring can be lost."""
+    event_streams_per_key: Annotated[int, Field(ge=1, le=10_000)] = 32
+    """Event streams and held polls of events that one key may have open at once."""
     reaper_s: Positive = 1.0
     """How often deadlines are swept."""
     disk_folder: Path = Path(".")

@@ -59,7 +59,9 @@ def database(postgres_url: str) -> str:
 @pytest.fixture
 def sync_config(database: str, redis_url: str, tmp_path: Path) -> SyncConfig:
     """Tests override this to run without Redis. No reaper disturbs a test: those that need one call its sweep."""
-    return SyncConfig(database_url=database, redis_url=redis_url, reaper_s=3600, poll_s=0.05, disk_folder=tmp_path)
+    return SyncConfig(
+        auth="loopback", database_url=database, redis_url=redis_url, reaper_s=3600, poll_s=0.05, disk_folder=tmp_path
+    )
 
 
 @pytest.fixture

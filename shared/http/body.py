@@ -1,48 +1,62 @@
-"""Strict JSON bodies. Pydantic parses the bytes itself, so NaN, 1e400, true-for-1.0 and lone surrogates are refused."""
+"""Strict JSON bodies. Pydantic parses the bytes itself, so NaN, 1e400, true-for-1.0 and lone surrogates are refused.
+
+What is bounded before it is parsed: the bytes, and the values in them, as a byte may become a hundred in memory. The
+parser itself goes no deeper than 200 levels.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from fastapi import Request
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from shared.errors import BodyTooLarge, InvalidInput
+from shared.http.guard import admit_body
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
+MAX_VALUES = 200_000
+"""More than a body of ids can hold within its bytes; commas are counted, those in texts too."""
+FAULTS = 20
+"""How many faults of one body are named."""
 
 M = TypeVar("M", bound=BaseModel)
 
 
 async def read_bytes(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
-    """The body, read no further than `limit` bytes; BodyTooLarge beyond it."""
+    """The body, read no further than `limit` bytes; BodyTooLarge beyond it, or with more than MAX_VALUES values."""
     chunks, size = [], 0
     async for chunk in request.stream():
         size += len(chunk)
         if size > limit:
             raise BodyTooLarge(f"the body is larger than {limit} bytes")
         chunks.append(chunk)
-    return b"".join(chunks)
+    raw = b"".join(chunks)
+    if raw.count(b",") >= MAX_VALUES:
+        raise BodyTooLarge(f"the body holds more than {MAX_VALUES} values")
+    return raw
 
 
 def json_body(model: type[M], limit: int = MAX_BODY_BYTES) -> Callable[[Request], Awaitable[M]]:
-    """A FastAPI dependency that reads, bounds and validates the body as `model`."""
+    """A FastAPI dependency that reads, bounds and validates the body as `model`, of a run that the key may write to."""
 
     async def read(request: Request) -> M:
         raw = await read_bytes(request, limit)
         request.state.body_bytes = len(raw)
         try:
-            return model.model_validate_json(raw)
+            body = model.model_validate_json(raw)
         except ValidationError as error:
             raise InvalidInput(faults(error)) from None
+        admit_body(request, body)
+        return body
 
     return read
 
 
-def faults(error: ValidationError) -> str:
-    """Every fault of `error` in one line, by field, without echoing the value."""
-    return "; ".join(
-        f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in error.errors(include_input=False)
-    )[:2000]
+def faults(error: ValidationError | RequestValidationError) -> str:
+    """The faults that pydantic found, in one line, by field, without echoing a value."""
+    named = [f"{'.'.join(map(str, fault['loc']))[:100] or 'body'}: {fault['msg'][:200]}" for fault in error.errors()]
+    return "; ".join(named[:FAULTS])
 
 
 def openapi_body(model: type[BaseModel]) -> dict:

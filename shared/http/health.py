@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
+from shared.http.guard import OPEN
+
 Check = Callable[[], Awaitable[str | None]]
 """None where all is well, else what is wrong."""
 
@@ -12,11 +14,11 @@ Check = Callable[[], Awaitable[str | None]]
 def install_health(app: FastAPI, checks: Mapping[str, Check]) -> None:
     """Add both routes to `app`."""
 
-    @app.get("/healthz")
+    @app.get("/healthz", dependencies=[OPEN])
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
-    @app.get("/readyz")
+    @app.get("/readyz", dependencies=[OPEN])
     async def readyz() -> JSONResponse:
         faults = {name: await check() for name, check in checks.items()}
         ready = all(fault is None for fault in faults.values())

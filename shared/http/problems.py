@@ -1,4 +1,4 @@
-"""One handler maps the error tree to problem+json (RFC 9457)."""
+"""One handler maps the error tree to problem+json (RFC 9457). No answer repeats a value of the request."""
 
 import structlog
 from fastapi import FastAPI, Request
@@ -6,7 +6,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from shared.errors import InvalidInput, NotFound, TandemError
+from shared.errors import InvalidInput, MethodNotAllowed, NotFound, TandemError, Unauthorized
+from shared.http.body import faults
 
 log = structlog.get_logger()
 
@@ -14,6 +15,8 @@ log = structlog.get_logger()
 def problem(error: TandemError) -> JSONResponse:
     """The answer that stands for `error`."""
     headers = {"Retry-After": "1"} if error.retryable and error.status in (429, 503) else {}
+    if isinstance(error, Unauthorized):
+        headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse(error.problem(), error.status, headers, media_type="application/problem+json")
 
 
@@ -26,19 +29,27 @@ def install_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _validation(_: Request, error: RequestValidationError) -> JSONResponse:
-        places = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        return problem(InvalidInput("; ".join(places)[:2000]))
+        return problem(InvalidInput(faults(error)))
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
-        if error.status_code == 404:
-            return problem(NotFound(f"there is no {request.method} {request.url.path}"))
-        other = TandemError(str(error.detail))
-        return JSONResponse(
-            other.problem() | {"status": error.status_code}, error.status_code, media_type="application/problem+json"
-        )
+        answer = problem(_routing(request, error))
+        answer.headers.update(error.headers or {})
+        return answer
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> JSONResponse:
-        log.error("unexpected", method=request.method, path=request.url.path, exc_info=error)
-        return problem(TandemError("an unexpected error; the service's log has it"))
+        id = getattr(request.state, "request_id", None)
+        log.error("unexpected", method=request.method, path=request.url.path, request_id=id, exc_info=error)
+        answer = problem(TandemError("an unexpected error; the service's log has it", request_id=id))
+        answer.headers["x-request-id"] = str(id)  # this handler answers outside the middleware that names requests
+        return answer
+
+
+def _routing(request: Request, error: HTTPException) -> TandemError:
+    """Ours for what the framework raises: no such path, or no such method there."""
+    if error.status_code == 404:
+        return NotFound("there is no such call")
+    if error.status_code == 405:
+        return MethodNotAllowed(f"this path has no {request.method}")
+    return InvalidInput(str(error.detail))

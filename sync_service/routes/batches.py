@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from shared.errors import InvalidInput, TandemError
+from shared.errors import Forbidden, InvalidInput, TandemError
 from shared.http.body import faults, read_bytes
+from shared.http.guard import admit_body, bound_run
 from shared.ids import Id
 from shared.schemas.rollout import Accepted, BatchResult, ItemResult
 
@@ -17,21 +18,33 @@ I = TypeVar("I", bound=BaseModel)  # noqa: E741 - an item
 MAX_ITEMS = 512
 _ID: TypeAdapter[str] = TypeAdapter(Id)
 
-Parsed = list[I | tuple[str, InvalidInput]]
+Parsed = list[I | tuple[str, TandemError]]
 
 
 def read_batch(batch: type[B], item: type[I]) -> Callable[[Request], Any]:
-    """A dependency that answers the items of the body, each valid, or its id with what is wrong with it."""
+    """A dependency that answers the items of the body: each valid, and of a run that the key may write to, or its id
+    with what is wrong with it."""
 
     async def read(request: Request) -> Parsed:
         raw = await read_bytes(request)
         request.state.body_bytes = len(raw)
         try:
-            return list(batch.model_validate_json(raw).items)  # ty: ignore[missing-attribute]
+            items = list(batch.model_validate_json(raw).items)  # ty: ignore[missing-attribute]
         except ValidationError as error:
-            return _one_by_one(raw, item, error)
+            items = _one_by_one(raw, item, error)
+        if bound_run(request) is None:
+            return items
+        return [part if isinstance(part, tuple) else _admitted(request, part) for part in items]
 
     return read
+
+
+def _admitted(request: Request, part: Any) -> Any:
+    try:
+        admit_body(request, part.body)
+    except Forbidden as error:
+        return part.id, error
+    return part
 
 
 def _one_by_one(raw: bytes, item: type[I], whole: ValidationError) -> Parsed:

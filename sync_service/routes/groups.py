@@ -5,18 +5,19 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from shared.http.body import json_body, openapi_body
+from shared.http.guard import OPERATOR, PLANNER, READER, bound_run, within
 from shared.ids import Id, Name
 from shared.schemas.base import Page
 from shared.schemas.rollout import GroupOpen, GroupState, GroupView
 from sync_service import store
 from sync_service.operations import groups
 from sync_service.routes.answers import PAGE, Cursor, Limit, answer, decode, page
-from sync_service.service import Here
+from sync_service.service import Actor, Here
 
 router = APIRouter(tags=["groups"])
 
 
-@router.put("/groups/{group}", response_model=GroupView, openapi_extra=openapi_body(GroupOpen))
+@router.put("/groups/{group}", dependencies=[PLANNER], response_model=GroupView, openapi_extra=openapi_body(GroupOpen))
 async def open_group(
     group: Id, request: Request, service: Here, body: Annotated[GroupOpen, Depends(json_body(GroupOpen))]
 ) -> Response:
@@ -26,7 +27,7 @@ async def open_group(
     return answer(view)
 
 
-@router.get("/runs/{run}/groups", response_model=Page[GroupView])
+@router.get("/runs/{run}/groups", dependencies=[READER], response_model=Page[GroupView])
 async def list_groups(
     run: Name, service: Here, state: GroupState | None = None, cursor: Cursor = None, limit: Limit = PAGE
 ) -> Response:
@@ -39,15 +40,20 @@ async def list_groups(
     return page(found, limit, lambda view: (view.step, view.index))
 
 
-@router.get("/groups/{group}", response_model=GroupView)
-async def get(group: Id, service: Here) -> Response:
+@router.get("/groups/{group}", dependencies=[READER], response_model=GroupView)
+async def get(group: Id, request: Request, service: Here) -> Response:
     """One group."""
-    return answer(await service.database.read(lambda connection: store.groups.find(connection, group)))
+    view = await service.database.read(lambda connection: store.groups.find(connection, group))
+    within(request, view.run)
+    return answer(view)
 
 
-@router.post("/groups/{group}:discard", response_model=GroupView)
-async def discard(group: Id, service: Here) -> Response:
+@router.post("/groups/{group}:discard", dependencies=[OPERATOR], response_model=GroupView)
+async def discard(group: Id, request: Request, by: Actor, service: Here) -> Response:
     """Give an open group up: nothing of it is trained on."""
-    view = await service.database.transaction(lambda connection: groups.discard(connection, group))
+    if bound_run(request) is not None:
+        found = await service.database.read(lambda connection: store.groups.find(connection, group))
+        within(request, found.run)
+    view = await service.database.transaction(lambda connection: groups.discard(connection, group, by))
     service.doorbell.ring([view.run])
     return answer(view)

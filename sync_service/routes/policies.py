@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Response
 
 from shared.http.body import json_body, openapi_body
+from shared.http.guard import READER, TRAINER
 from shared.ids import Name
 from shared.schemas import Role
 from shared.schemas.base import MAX_INTEGER, Page
@@ -20,7 +21,9 @@ router = APIRouter(prefix="/runs/{run}/policies", tags=["policies"])
 Number = Annotated[int, Path(ge=0, le=MAX_INTEGER)]
 
 
-@router.put("/{role}/{epoch}.{step}", status_code=204, openapi_extra=openapi_body(PolicyPublish))
+@router.put(
+    "/{role}/{epoch}.{step}", dependencies=[TRAINER], status_code=204, openapi_extra=openapi_body(PolicyPublish)
+)
 async def publish(
     run: Name,
     role: Role,
@@ -30,11 +33,11 @@ async def publish(
     body: Annotated[PolicyPublish, Depends(json_body(PolicyPublish))],
 ) -> Response:
     """The role's samplers have loaded this version."""
-    await service.write(run, lambda connection: policies.publish(connection, run, role, epoch, step, body))
+    await service.write(run, lambda connection: policies.publish(connection, run, role, epoch, step, body), urgent=True)
     return done()
 
 
-@router.get("", response_model=Page[PolicyRow])
+@router.get("", dependencies=[READER], response_model=Page[PolicyRow])
 async def list_policies(run: Name, service: Here, cursor: Cursor = None, limit: Limit = PAGE) -> Response:
     """The run's versions in the order of epoch and step."""
     place = decode(cursor, (0, -1, ""))

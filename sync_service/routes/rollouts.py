@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from shared.errors import TandemError
 from shared.http.body import json_body, openapi_body
+from shared.http.guard import PLANNER, READER, within
 from shared.ids import Id
 from shared.schemas.rollout import Accepted, BatchResult, RolloutBatch, RolloutItem, RolloutReport
 from shared.schemas.views import RolloutView
@@ -18,7 +19,12 @@ from sync_service.service import Here
 router = APIRouter(tags=["rollouts"])
 
 
-@router.put("/rollouts/{rollout}", response_model=Accepted, openapi_extra=openapi_body(RolloutReport))
+@router.put(
+    "/rollouts/{rollout}",
+    dependencies=[PLANNER],
+    response_model=Accepted,
+    openapi_extra=openapi_body(RolloutReport),
+)
 async def submit(
     rollout: Id, request: Request, service: Here, body: Annotated[RolloutReport, Depends(json_body(RolloutReport))]
 ) -> Response:
@@ -32,7 +38,12 @@ async def submit(
     return answer(outcome)
 
 
-@router.post("/rollouts:batch", response_model=BatchResult, openapi_extra=openapi_body(RolloutBatch))
+@router.post(
+    "/rollouts:batch",
+    dependencies=[PLANNER],
+    response_model=BatchResult,
+    openapi_extra=openapi_body(RolloutBatch),
+)
 async def submit_many(
     request: Request, service: Here, parsed: Annotated[Parsed, Depends(read_batch(RolloutBatch, RolloutItem))]
 ) -> Response:
@@ -46,7 +57,9 @@ async def submit_many(
     return answer(results(parsed, outcomes))
 
 
-@router.get("/rollouts/{rollout}", response_model=RolloutView)
-async def get(rollout: Id, service: Here) -> Response:
+@router.get("/rollouts/{rollout}", dependencies=[READER], response_model=RolloutView)
+async def get(rollout: Id, request: Request, service: Here) -> Response:
     """One, as recorded."""
-    return answer(await service.database.read(lambda connection: store.rollouts.view(connection, rollout)))
+    view = await service.database.read(lambda connection: store.rollouts.view(connection, rollout))
+    within(request, view.run)
+    return answer(view)

@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from shared.http.body import json_body, openapi_body
+from shared.http.guard import OPERATOR, READER, VIEWER, bound_run
 from shared.ids import Name
 from shared.schemas.base import MAX_INTEGER, Page, Reason
 from shared.schemas.run import RunSpec, RunStatus, RunView
@@ -12,7 +13,7 @@ from shared.schemas.stream import StepStatistics
 from sync_service import store
 from sync_service.operations import runs, status
 from sync_service.routes.answers import PAGE, Cursor, Limit, answer, decode, page
-from sync_service.service import Here, Service
+from sync_service.service import Actor, Here, Service
 
 router = APIRouter(tags=["runs"])
 
@@ -20,29 +21,33 @@ Wait = Annotated[float, Query(ge=0, le=60, allow_inf_nan=False)]
 StepQuery = Annotated[int, Query(ge=0, le=MAX_INTEGER)]
 
 
-@router.put("/runs/{run}", response_model=RunView, openapi_extra=openapi_body(RunSpec))
-async def declare(run: Name, service: Here, spec: Annotated[RunSpec, Depends(json_body(RunSpec))]) -> Response:
+@router.put("/runs/{run}", dependencies=[OPERATOR], response_model=RunView, openapi_extra=openapi_body(RunSpec))
+async def declare(
+    run: Name, by: Actor, service: Here, spec: Annotated[RunSpec, Depends(json_body(RunSpec))]
+) -> Response:
     """Declare a run; the same spec again is fine."""
-    declared = await service.write(run, lambda connection: runs.declare(connection, run, spec))
+    declared = await service.write(run, lambda connection: runs.declare(connection, run, spec, by))
     return answer(declared.view())
 
 
-@router.get("/runs", response_model=Page[RunView])
-async def list_runs(service: Here, cursor: Cursor = None, limit: Limit = PAGE) -> Response:
-    """Every run, by name."""
+@router.get("/runs", dependencies=[VIEWER], response_model=Page[RunView])
+async def list_runs(request: Request, service: Here, cursor: Cursor = None, limit: Limit = PAGE) -> Response:
+    """Every run that the key may read, by name."""
     (after,) = decode(cursor, ("",))
-    found = await service.database.read(lambda connection: store.runs.page(connection, after, limit))
+    found = await service.database.read(
+        lambda connection: store.runs.page(connection, bound_run(request), after, limit),
+    )
     return page([run.view() for run in found], limit, lambda view: (view.run,))
 
 
-@router.get("/runs/{run}", response_model=RunView)
+@router.get("/runs/{run}", dependencies=[READER], response_model=RunView)
 async def get(run: Name, service: Here) -> Response:
     """One run's spec and state."""
     found = await service.database.read(lambda connection: store.runs.find(connection, run))
     return answer(found.view())
 
 
-@router.get("/runs/{run}/status", response_model=RunStatus)
+@router.get("/runs/{run}/status", dependencies=[READER], response_model=RunStatus)
 async def run_status(
     run: Name, service: Here, wait: Wait = 0.0, open_step: Annotated[int | None, Query(ge=1)] = None
 ) -> Response:
@@ -60,7 +65,7 @@ async def run_status(
     )
 
 
-@router.get("/runs/{run}/steps", response_model=Page[StepStatistics])
+@router.get("/runs/{run}/steps", dependencies=[READER], response_model=Page[StepStatistics])
 async def steps(run: Name, service: Here, after: StepQuery = 0, cursor: Cursor = None, limit: Limit = PAGE) -> Response:
     """The statistics of acked steps above `after`, both roles, in order."""
     place = decode(cursor, (after, "~"))  # after every role of that step
@@ -71,30 +76,36 @@ async def steps(run: Name, service: Here, after: StepQuery = 0, cursor: Cursor =
     return page(found, limit, lambda item: (item.step, item.role))
 
 
-async def _move(service: Service, run: str, target: str, reason: str | None = None) -> Response:
-    moved = await service.write(run, lambda connection: runs.move(connection, run, target, reason))
+async def _move(service: Service, run: str, by: str | None, target: str, reason: str | None = None) -> Response:
+    moved = await service.write(run, lambda connection: runs.move(connection, run, target, by, reason))
     return answer(moved.view())
 
 
-@router.post("/runs/{run}:pause", response_model=RunView)
-async def pause(run: Name, service: Here) -> Response:
+@router.post("/runs/{run}:pause", dependencies=[OPERATOR], response_model=RunView)
+async def pause(run: Name, by: Actor, service: Here) -> Response:
     """Open nothing; deadlines stand still."""
-    return await _move(service, run, "paused")
+    return await _move(service, run, by, "paused")
 
 
-@router.post("/runs/{run}:resume", response_model=RunView)
-async def resume(run: Name, service: Here) -> Response:
+@router.post("/runs/{run}:resume", dependencies=[OPERATOR], response_model=RunView)
+async def resume(run: Name, by: Actor, service: Here) -> Response:
     """End a pause."""
-    return await _move(service, run, "running")
+    return await _move(service, run, by, "running")
 
 
-@router.post("/runs/{run}:drain", response_model=RunView)
-async def drain(run: Name, service: Here) -> Response:
+@router.post("/runs/{run}:drain", dependencies=[OPERATOR], response_model=RunView)
+async def drain(run: Name, by: Actor, service: Here) -> Response:
     """Open nothing more; finish when all that was cut is acked."""
-    return await _move(service, run, "draining")
+    return await _move(service, run, by, "draining")
 
 
-@router.post("/runs/{run}:fail", response_model=RunView)
-async def fail(run: Name, service: Here, reason: Annotated[Reason, Query()] = "by-operator") -> Response:
+@router.post("/runs/{run}:fail", dependencies=[OPERATOR], response_model=RunView)
+async def fail(run: Name, by: Actor, service: Here, reason: Annotated[Reason, Query()] = "by-operator") -> Response:
     """End the run as failed, for a reason code."""
-    return await _move(service, run, "failed", reason)
+    return await _move(service, run, by, "failed", reason)
+
+
+@router.post("/runs/{run}:purge", dependencies=[OPERATOR], response_model=RunView)
+async def purge(run: Name, by: Actor, service: Here) -> Response:
+    """Delete a run that is finished or failed, in the background; then there is no such run."""
+    return await _move(service, run, by, "purging")

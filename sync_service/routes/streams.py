@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from shared.http.body import json_body, openapi_body
+from shared.http.guard import TRAINER
 from shared.ids import Name
 from shared.schemas import Role
 from shared.schemas.stream import (
@@ -23,7 +24,7 @@ from sync_service.operations import streams
 from sync_service.routes.answers import answer, done
 from sync_service.service import Here
 
-router = APIRouter(prefix="/runs/{run}/streams", tags=["streams"])
+router = APIRouter(prefix="/runs/{run}/streams", tags=["streams"], dependencies=[TRAINER])
 
 
 @router.post("/{role}:resume", response_model=Resumed, openapi_extra=openapi_body(ResumeRequest))
@@ -61,13 +62,13 @@ async def renew(
     run: Name, role: Role, service: Here, body: Annotated[StreamClaim, Depends(json_body(StreamClaim))]
 ) -> Response:
     """Keep the lease alive."""
-    return answer(await service.database.transaction(lambda connection: streams.renew(connection, run, role, body)))
+    return answer(await service.urgent.transaction(lambda connection: streams.renew(connection, run, role, body)))
 
 
 @router.post("/{role}:ack", status_code=204, openapi_extra=openapi_body(Ack))
 async def ack(run: Name, role: Role, service: Here, body: Annotated[Ack, Depends(json_body(Ack))]) -> Response:
     """The step is done."""
-    await service.write(run, lambda connection: streams.ack(connection, run, role, body))
+    await service.write(run, lambda connection: streams.ack(connection, run, role, body), urgent=True)
     return done()
 
 
@@ -76,5 +77,5 @@ async def release(
     run: Name, role: Role, service: Here, body: Annotated[ReleaseRequest, Depends(json_body(ReleaseRequest))]
 ) -> Response:
     """Give the stream back; with an error the attempt counts."""
-    await service.write(run, lambda connection: streams.release(connection, run, role, body))
+    await service.write(run, lambda connection: streams.release(connection, run, role, body), urgent=True)
     return done()

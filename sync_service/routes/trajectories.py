@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from shared.errors import TandemError
 from shared.http.body import json_body, openapi_body
+from shared.http.guard import EXECUTOR, READER, within
 from shared.ids import Id
 from shared.schemas.rollout import Accepted, BatchResult, TrajectoryBatch, TrajectoryItem, TrajectoryReport
 from shared.schemas.views import TrajectoryRecord
@@ -18,7 +19,12 @@ from sync_service.service import Here
 router = APIRouter(tags=["trajectories"])
 
 
-@router.put("/trajectories/{trajectory}", response_model=Accepted, openapi_extra=openapi_body(TrajectoryReport))
+@router.put(
+    "/trajectories/{trajectory}",
+    dependencies=[EXECUTOR],
+    response_model=Accepted,
+    openapi_extra=openapi_body(TrajectoryReport),
+)
 async def submit(
     trajectory: Id,
     request: Request,
@@ -35,7 +41,12 @@ async def submit(
     return answer(outcome)
 
 
-@router.post("/trajectories:batch", response_model=BatchResult, openapi_extra=openapi_body(TrajectoryBatch))
+@router.post(
+    "/trajectories:batch",
+    dependencies=[EXECUTOR],
+    response_model=BatchResult,
+    openapi_extra=openapi_body(TrajectoryBatch),
+)
 async def submit_many(
     request: Request, service: Here, parsed: Annotated[Parsed, Depends(read_batch(TrajectoryBatch, TrajectoryItem))]
 ) -> Response:
@@ -49,7 +60,9 @@ async def submit_many(
     return answer(results(parsed, outcomes))
 
 
-@router.get("/trajectories/{trajectory}", response_model=TrajectoryRecord)
-async def get(trajectory: Id, service: Here) -> Response:
+@router.get("/trajectories/{trajectory}", dependencies=[READER], response_model=TrajectoryRecord)
+async def get(trajectory: Id, request: Request, service: Here) -> Response:
     """One, as recorded."""
-    return answer(await service.database.read(lambda connection: store.trajectories.view(connection, trajectory)))
+    view = await service.database.read(lambda connection: store.trajectories.view(connection, trajectory))
+    within(request, view.run)
+    return answer(view)

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from shared.http.body import json_body, openapi_body
+from shared.http.guard import READER, TRAINER
 from shared.ids import Name
 from shared.schemas.base import Page
 from shared.schemas.stream import Heartbeat
@@ -16,7 +17,7 @@ from sync_service.service import Here
 router = APIRouter(prefix="/runs/{run}/workers", tags=["workers"])
 
 
-@router.put("/{worker}", status_code=204, openapi_extra=openapi_body(Heartbeat))
+@router.put("/{worker}", dependencies=[TRAINER], status_code=204, openapi_extra=openapi_body(Heartbeat))
 async def heartbeat(
     run: Name, worker: Name, service: Here, body: Annotated[Heartbeat, Depends(json_body(Heartbeat))]
 ) -> Response:
@@ -26,11 +27,11 @@ async def heartbeat(
         await store.runs.find(connection, run)
         await store.workers.beat(connection, run, worker, body)
 
-    await service.database.transaction(beat)
+    await service.urgent.transaction(beat)
     return done()
 
 
-@router.get("", response_model=Page[WorkerRow])
+@router.get("", dependencies=[READER], response_model=Page[WorkerRow])
 async def list_workers(run: Name, service: Here, cursor: Cursor = None, limit: Limit = PAGE) -> Response:
     """The run's workers by name, each with its last heartbeat."""
     (after,) = decode(cursor, ("",))

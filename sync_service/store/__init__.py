@@ -4,6 +4,7 @@ The order of locks is run, stream, groups (by id), batches, deliveries. What col
 and `database.py` runs again.
 """
 
+from sync_service.store import audit as audit
 from sync_service.store import batches as batches
 from sync_service.store import contents as contents
 from sync_service.store import deliveries as deliveries

@@ -76,12 +76,16 @@ async def find_many(connection: AsyncConnection, runs: list[str]) -> dict[str, R
     return {row.run: Run.of(row) for row in rows}
 
 
-_PAGE = text(f"SELECT {_COLUMNS} FROM runs WHERE run > :after ORDER BY run LIMIT :limit")  # noqa: S608 - likewise
+_PAGE = text(f"""
+SELECT {_COLUMNS} FROM runs
+WHERE run > :after AND (CAST(:only AS text) IS NULL OR run = :only) ORDER BY run LIMIT :limit
+""")  # noqa: S608 - likewise
 
 
-async def page(connection: AsyncConnection, after: str, limit: int) -> list[Run]:
-    """Runs by name, above `after`."""
-    return [Run.of(row) for row in await connection.execute(_PAGE, {"after": after, "limit": limit})]
+async def page(connection: AsyncConnection, only: str | None, after: str, limit: int) -> list[Run]:
+    """Runs by name, above `after`; of one alone, where `only` names it."""
+    values = {"only": only, "after": after, "limit": limit}
+    return [Run.of(row) for row in await connection.execute(_PAGE, values)]
 
 
 _SET_STATE = text("""

@@ -55,5 +55,5 @@ def test_the_control_plane_has_no_torch(control_plane: Path, tmp_path: Path):
 
 
 def test_its_commands_answer(control_plane: Path, tmp_path: Path):
-    assert "--database-url" in run(control_plane, "-m", "sync_service", "--help", cwd=tmp_path)
+    assert "--database-url" in run(control_plane, "-m", "sync_service", "serve", "--help", cwd=tmp_path)
     assert "demo" in run(control_plane.parent / "tandem", "--help", cwd=tmp_path)

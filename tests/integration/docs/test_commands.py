@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,9 @@ def test_a_command_is_known(shown: str, tmp_path: Path):
             if command == "demo":
                 check_overrides(arguments, tmp_path)
         case "python", ["-m", module, *arguments]:
-            check_options(arguments, "python", "-m", module)
+            commands = list(takewhile(lambda word: not word.startswith("-"), arguments))
+            implied = ["serve"] if module == "sync_service" and not commands else []
+            check_options(arguments, "python", "-m", module, *commands, *implied)
         case "python", [script]:
             assert any(block.note == script for page in PAGES for block in blocks(page, "python"))
         case "pip", ["install", package]:

@@ -24,7 +24,8 @@ WALK = [block for block in blocks(ROOT / "README.md", "bash") if URL in block.te
 def url(tmp_path: Path) -> Iterator[str]:
     """The address of a sync service of our own, with an empty database."""
     port = free_port("127.0.0.1")
-    command = [sys.executable, "-m", "sync_service", "--embedded", str(tmp_path / "data"), "--port", str(port)]
+    command = [sys.executable, "-m", "sync_service", "--auth", "loopback", "--port", str(port)]
+    command += ["--embedded", str(tmp_path / "data")]
     service = Service("sync service", command, tmp_path / "sync.log")
     try:
         deadline = time.monotonic() + START_S

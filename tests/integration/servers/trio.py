@@ -130,7 +130,7 @@ class Trio:
 @asynccontextmanager
 async def trio(database: str, redis_url: str | None, folder: Path) -> AsyncGenerator[Trio]:
     """A sync service on `database`, and room for the two servers of a run that is named after the folder."""
-    config = SyncConfig(database_url=database, redis_url=redis_url, disk_folder=folder)
+    config = SyncConfig(auth="loopback", database_url=database, redis_url=redis_url, disk_folder=folder)
     app = sync_app(config)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(LifespanManager(app, startup_timeout=60, shutdown_timeout=60))

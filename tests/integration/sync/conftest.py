@@ -14,7 +14,9 @@ from tests.integration.sync.builder import Builder
 def either_doorbell(request: pytest.FixtureRequest, database: str, redis_url: str, tmp_path: Path) -> SyncConfig:
     """A service with Redis, and one without: the same results."""
     url = redis_url if request.param == "redis" else None
-    return SyncConfig(database_url=database, redis_url=url, reaper_s=3600, poll_s=0.05, disk_folder=tmp_path)
+    return SyncConfig(
+        auth="loopback", database_url=database, redis_url=url, reaper_s=3600, poll_s=0.05, disk_folder=tmp_path
+    )
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @asynccontextmanager
 async def service(port: int, *arguments: str) -> AsyncGenerator[subprocess.Popen]:
     """The service as a process that answers `/readyz`; stopped afterwards."""
-    process = _start("--port", str(port), *arguments)
+    process = _start("--auth", "loopback", "--port", str(port), *arguments)
     try:
         await until(lambda: process.poll() is not None or _ready(port))
         assert process.poll() is None
