@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from shared.errors import Overloaded, Unavailable
+from shared.errors import Overloaded, StorageFull, Unavailable
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -27,6 +27,7 @@ _AGAIN = frozenset({"40001", "40P01", "23505"})
 """Serialisation failure, deadlock, and a unique key that another transaction took in between: it is seen next time."""
 _PASSING = ("08", "53", "57")
 """The classes of lost connections, of insufficient resources, and of interventions (shutdown, statement timeout)."""
+_DISK_FULL = "53100"
 
 
 class Again(Exception):
@@ -47,6 +48,11 @@ class Database:
         )
         event.listen(self.engine.sync_engine, "connect", _uuids_as_text)
         self._autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    @property
+    def in_use(self) -> int:
+        """Connections that somebody holds now."""
+        return self.engine.pool.checkedout()  # ty: ignore[missing-attribute]
 
     async def close(self) -> None:
         """Close every connection."""
@@ -85,6 +91,8 @@ async def _persist(once: Callable[[], Awaitable[T]]) -> T:
         except PoolTimeout:
             raise Overloaded("every database connection is busy") from None
         except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) == _DISK_FULL:
+                raise StorageFull() from None
             if not _passes(error):
                 raise
             fault = f"the database does not answer as it should: {type(error.orig).__name__}"

@@ -19,6 +19,8 @@ log = structlog.get_logger()
 
 CHANNEL = "tandem:changed"
 RECONNECT_S = 1.0
+EVERY_RUN = "*"
+"""No run has this name: who listens here is woken by each of them."""
 
 
 class Doorbell:
@@ -75,12 +77,17 @@ class Doorbell:
                 del self._waiters[run]
 
     @property
+    def connected(self) -> bool:
+        """Whether Redis carries rings now."""
+        return self._connected
+
+    @property
     def interval_s(self) -> float:
         """How long a waiter may go without looking."""
         return self._poll_with_redis_s if self._connected else self._poll_s
 
     def _wake(self, runs: Iterable[str]) -> None:
-        for run in runs:
+        for run in (EVERY_RUN, *runs):
             for event in self._waiters.get(run, ()):
                 event.set()
 

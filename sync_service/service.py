@@ -11,10 +11,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import TandemError
+from shared.http.guard import acting
 from sync_service import store
 from sync_service.config import SyncConfig
 from sync_service.database import Database
 from sync_service.doorbell import Doorbell
+from sync_service.feed import Feed
+from sync_service.metrics import SyncMetrics
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -28,12 +31,16 @@ class Service:
     def __init__(self, config: SyncConfig, database: Database, doorbell: Doorbell) -> None:
         self.config = config
         self.database = database
+        self.urgent = Database(config.database_url, config.reserved_connections)
+        """Connections of their own for what must come in time: heartbeats, renewals, acks, health."""
         self.doorbell = doorbell
+        self.metrics = SyncMetrics()
+        self.feed = Feed(database, self.metrics, config.event_streams_per_key)
         self._traffic: Counter[str] = Counter()
 
-    async def write(self, run: str, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+    async def write(self, run: str, work: Callable[[AsyncConnection], Awaitable[T]], *, urgent: bool = False) -> T:
         """`work` in one transaction; after its commit, whoever waits in `run` looks again."""
-        result = await self.database.transaction(work)
+        result = await (self.urgent if urgent else self.database).transaction(work)
         self.doorbell.ring([run])
         return result
 
@@ -41,7 +48,7 @@ class Service:
         """The first thing that `look` finds, looked for at once and then at each ring, for up to `wait_s`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
-        with self.doorbell.listening(run) as waiter:
+        with self.doorbell.listening(run) as waiter, self.metrics.waits.track_inprogress():
             while True:
                 waiter.clear()
                 found = await look()
@@ -53,6 +60,7 @@ class Service:
     def count_bytes(self, request: Request, runs: Sequence[str]) -> None:
         """Count the body of `request`, shared out among the items of several runs."""
         size = request.state.body_bytes
+        self.metrics.bytes_received.inc(size)
         for run, items in Counter(runs).items():
             self._traffic[run] += size * items // len(runs)
 
@@ -69,6 +77,13 @@ class Service:
             self._traffic.update(counted)
             log.warning("traffic is not counted yet", error=repr(error))
 
+    async def refresh_metrics(self) -> None:
+        """Bring up to date what is read when somebody asks for the metrics."""
+        self.metrics.doorbell.set(self.doorbell.connected)
+        for name, database in {"bulk": self.database, "urgent": self.urgent}.items():
+            self.metrics.pool.labels(name).set(database.in_use)
+        await self.metrics.read(self.urgent)
+
     async def keep_traffic(self) -> None:
         """Flush for ever."""
         while True:
@@ -81,5 +96,12 @@ def _service(request: Request) -> Service:
     return request.app.state.service
 
 
+def _actor(request: Request) -> str | None:
+    key = acting(request)
+    return key.key if key else None
+
+
 Here = Annotated[Service, Depends(_service)]
 """A route's parameter."""
+Actor = Annotated[str | None, Depends(_actor)]
+"""The id of the key that acts, for the audit; None in the loopback mode."""

@@ -1,7 +1,11 @@
 """Details and lists of the sync service, for operators and viewers."""
 
+from typing import Annotated
+
+from pydantic import Field
+
 from shared.ids import Id, Name
-from shared.schemas.base import Binary, PolicyVersion, Role, Step, Unit, Wire
+from shared.schemas.base import Binary, PolicyVersion, Reason, Role, Step, Unit, Wire
 from shared.schemas.rollout import RolloutState, TrajectoryState
 from shared.schemas.stream import DeliveryState
 
@@ -84,3 +88,15 @@ class WorkerRow(Wire):
     doing: str
     draining: bool
     seen_at: str
+
+
+class AuditRow(Wire):
+    """One write of an operator. `key` names the key that did it; null in the loopback mode without keys."""
+
+    id: Annotated[int, Field(strict=True, ge=1)]
+    at: str
+    key: str | None
+    action: Reason
+    target: str
+    run: Name | None
+    details: dict[str, int | str]

@@ -5,7 +5,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from shared.errors import BodyConflict, Conflict, InvalidInput, InvalidTransition, NotFound, StalenessBound
 from shared.schemas.rollout import GroupOpen, GroupView
 from sync_service import store
-from sync_service.operations import lifecycle
+from sync_service.operations import audit, lifecycle
 from sync_service.operations.runs import drain, enter
 from sync_service.states import GROUP, check
 from sync_service.store.groups import Admission
@@ -58,7 +58,7 @@ def _admit(run: Run, found: Admission, body: GroupOpen) -> None:
         raise StalenessBound(f"step {body.step} may not be opened yet, only up to {horizon}", open_through=horizon)
 
 
-async def discard(connection: AsyncConnection, id: str) -> GroupView:
+async def discard(connection: AsyncConnection, id: str, by: str | None) -> GroupView:
     """An operator gives a group up."""
     group = (await store.groups.lock(connection, [id])).get(id)
     if group is None:
@@ -66,4 +66,5 @@ async def discard(connection: AsyncConnection, id: str) -> GroupView:
     if group.state != "discarded":
         check(GROUP, f"group {id}", group.state, "discarded")
         await lifecycle.advance(connection, [group], discard="by-operator")
+        await audit.record(connection, by, "group-discard", id, group.run)
     return await store.groups.find(connection, id)

@@ -63,6 +63,8 @@ async def _check_weights(connection: AsyncConnection, name: str, role: str, requ
 async def _pending(connection: AsyncConnection, stream: Stream, request: ResumeRequest) -> tuple[Row, Ack] | None:
     """The delivery whose ack the checkpoint holds and the tables do not, with that ack."""
     run, ack = stream.run, request.pending_ack
+    if run.state == "purging":
+        raise InvalidTransition(f"run {run.name} is being purged", state=run.state)
     if ack is not None and ack.step != request.step:
         raise InvalidInput(f"pending_ack is of step {ack.step}, the checkpoint of step {request.step}")
     if run.state == "failed" and request.step != stream.acked_step:

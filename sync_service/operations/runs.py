@@ -5,36 +5,49 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from shared.errors import BodyConflict, InvalidTransition
 from shared.schemas.run import RunSpec
 from sync_service import store
-from sync_service.operations import events, lifecycle
+from sync_service.operations import audit, events, lifecycle
 from sync_service.states import RUN, check
 from sync_service.store.runs import Run
 
+OPERATOR_MOVES: dict[str, audit.Action] = {
+    "paused": "run-pause",
+    "running": "run-resume",
+    "draining": "run-drain",
+    "failed": "run-fail",
+    "purging": "run-purge",
+}
 
-async def declare(connection: AsyncConnection, name: str, spec: RunSpec) -> Run:
+
+async def declare(connection: AsyncConnection, name: str, spec: RunSpec, by: str | None) -> Run:
     """A new run; the same spec again is fine, another one is a conflict."""
     if await store.runs.insert(connection, name, spec):
         await store.streams.insert(connection, name, spec.trained_roles)
         await events.emit(connection, [events.note(name, "run-moved", state="declared")])
+        await audit.record(connection, by, "run-declare", name, name)
     run = await store.runs.find(connection, name)
+    if run.state == "purging":
+        raise InvalidTransition(f"run {name} is being purged; declare it again afterwards", state=run.state)
     if run.spec != spec:
         raise BodyConflict(f"run {name} is declared with another spec")
     return run
 
 
-async def move(connection: AsyncConnection, name: str, target: str, reason: str | None = None) -> Run:
+async def move(connection: AsyncConnection, name: str, target: str, by: str | None, reason: str | None = None) -> Run:
     """An operator's move. Where the run is in that state already, nothing changes: the call was repeated."""
     run = await store.runs.find(connection, name, lock="update")
     if run.state == target:
         return run
     if target == "running" and run.state == "declared":
         raise InvalidTransition(f"run {name} is declared; its first group starts it", state=run.state)
-    if run.state == "finished":
+    if run.state == "finished" and target != "purging":
         raise InvalidTransition(f"run {name} is finished", state=run.state)
     check(RUN, f"run {name}", run.state, target)
     if target == "draining":
         await drain(connection, run)
     else:
         await enter(connection, run, target, reason)
+    details = {"reason": reason} if reason else {}
+    await audit.record(connection, by, OPERATOR_MOVES[target], name, name, **details)
     return await store.runs.find(connection, name)
 
 

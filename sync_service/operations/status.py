@@ -59,7 +59,7 @@ def _role(stream: Row) -> RoleStatus:
 
 async def _waits(connection: AsyncConnection, run: Run, streams: Sequence[Row], horizon: int) -> AsyncIterator[str]:
     """One short sentence for each wait; none where everything moves."""
-    if run.state in ("finished", "failed"):
+    if run.state in ("finished", "failed", "purging"):
         return
     if run.state == "paused":
         yield "everything waits for the operator, who paused the run"

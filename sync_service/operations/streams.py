@@ -11,7 +11,7 @@ from shared.errors import BodyConflict, InvalidInput, InvalidTransition, LeaseLo
 from shared.schemas.stream import Ack, DeliveryView, LeaseAnswer, LeaseRequest, ReleaseRequest, Renewed, StreamClaim
 from shared.schemas.views import DeliveryRow
 from sync_service import store
-from sync_service.operations import events, fates
+from sync_service.operations import audit, events, fates
 from sync_service.operations.digest import digest
 from sync_service.operations.runs import finish_if_done
 from sync_service.store.streams import Stream
@@ -60,7 +60,7 @@ async def lease(
     stream = await store.streams.lock(connection, name, role)
     _require_holder(stream, request)
     ttl_s = stream.run.spec.lease_ttl_s
-    if stream.run.state in ("finished", "failed"):
+    if stream.run.state in ("finished", "failed", "purging"):
         return LeaseAnswer(finished=True, ttl_s=ttl_s)
     delivery = await store.deliveries.next_unacked(connection, name, role)
     if delivery is not None and delivery.state in ("ready", "leased") and _is_next(stream, delivery):
@@ -138,17 +138,18 @@ async def vacate(connection: AsyncConnection, stream: Stream, *, error: str | No
     await events.emit(connection, notes)
 
 
-async def requeue(connection: AsyncConnection, id: str) -> DeliveryRow:
+async def requeue(connection: AsyncConnection, id: str, by: str | None) -> DeliveryRow:
     """An operator gives a dead delivery all its attempts again."""
     delivery = await _lock_delivery(connection, id)
     if delivery.state != "ready":
         _require_dead(delivery)
         await store.deliveries.requeue(connection, id)
         await events.emit(connection, [events.about(delivery, "delivery-requeued")])
+        await audit.record(connection, by, "delivery-requeue", id, delivery.run)
     return await store.deliveries.find_view(connection, id)
 
 
-async def skip(connection: AsyncConnection, id: str) -> DeliveryRow:
+async def skip(connection: AsyncConnection, id: str, by: str | None) -> DeliveryRow:
     """An operator gives a dead delivery up: its rows are dropped, and the stream goes on after it."""
     delivery = await _lock_delivery(connection, id)
     if not (delivery.state == "acked" and delivery.by_operator):
@@ -156,6 +157,7 @@ async def skip(connection: AsyncConnection, id: str) -> DeliveryRow:
         await fates.skip(connection, delivery)
         await store.streams.advance(connection, delivery.run, delivery.role)
         await finish_if_done(connection, delivery.run)
+        await audit.record(connection, by, "delivery-skip", id, delivery.run)
     return await store.deliveries.find_view(connection, id)
 
 

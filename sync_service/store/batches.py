@@ -64,4 +64,4 @@ async def more_cuts(connection: AsyncConnection, run: str) -> bool:
     """Whether a batch of the run is still to be cut; what says so stands still until this transaction ends."""
     state = (await connection.execute(_STATE, {"run": run})).scalar_one()
     uncut = (await connection.execute(_LAST_UNCUT, {"run": run})).scalar_one_or_none()
-    return uncut is not None or state not in ("draining", "finished", "failed")
+    return uncut is not None or state not in ("draining", "finished", "failed", "purging")
