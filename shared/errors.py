@@ -18,6 +18,7 @@ TandemError
  +- Overloaded (429)
  +- Unavailable (503)
  |   +- DeadlineExceeded      a wait that ended without its event
+ +- StorageFull (507)
  +- UserError                 a user's mistake on the command line: one clear line, no traceback
 """
 
@@ -163,6 +164,14 @@ class DeadlineExceeded(Unavailable):
     """The wait ended without what it waited for."""
 
     type = "deadline-exceeded"
+
+
+class StorageFull(TandemError):
+    """The database's disk is full; nothing was stored. Try again when there is room."""
+
+    type = "storage-full"
+    status = 507
+    retryable = True
 
 
 class UserError(TandemError):

@@ -5,9 +5,15 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-from shared.errors import Overloaded, TandemError, Unavailable, from_problem
+from shared.errors import Overloaded, StorageFull, TandemError, Unavailable, from_problem
 
-RETRIED: dict[int, type[TandemError]] = {429: Overloaded, 502: Unavailable, 503: Unavailable, 504: Unavailable}
+RETRIED: dict[int, type[TandemError]] = {
+    429: Overloaded,
+    502: Unavailable,
+    503: Unavailable,
+    504: Unavailable,
+    507: StorageFull,
+}
 """The statuses that may be tried again, and what they mean from a proxy, which knows no problem type of ours."""
 SPREAD = 0.2
 """The share of `Retry-After` that is added at random: callers who were refused together do not come back together."""
@@ -35,7 +41,7 @@ def raise_for(response: httpx.Response) -> None:
         raise error
     if type(error) is TandemError:
         error = RETRIED[response.status_code](error.detail, **error.extra)
-    raise TryAgain(error, _retry_after_s(response.headers))
+    raise TryAgain(error, retry_after_s(response.headers))
 
 
 def pause_s(asked: TryAgain) -> float | None:
@@ -43,7 +49,7 @@ def pause_s(asked: TryAgain) -> float | None:
     return None if asked.after_s is None else asked.after_s * (1 + random.uniform(0, SPREAD))
 
 
-def _retry_after_s(headers: httpx.Headers) -> float | None:
+def retry_after_s(headers: httpx.Headers) -> float | None:
     """Seconds, or a date, which is read by the sender's own clock; None where there is none that can be read."""
     value = headers.get("retry-after", "")
     try:

@@ -14,7 +14,7 @@ log = structlog.get_logger()
 
 def problem(error: TandemError) -> JSONResponse:
     """The answer that stands for `error`."""
-    headers = {"Retry-After": "1"} if error.retryable and error.status in (429, 503) else {}
+    headers = {"Retry-After": "1"} if error.retryable and error.status in (429, 503, 507) else {}
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse(error.problem(), error.status, headers, media_type="application/problem+json")
