@@ -20,7 +20,7 @@ def checks(service: Service) -> dict[str, Check]:
     async def database() -> str | None:
         try:
             async with asyncio.timeout(ANSWER_S):
-                await service.database.read(lambda connection: connection.execute(text("SELECT 1")))
+                await service.urgent.read(lambda connection: connection.execute(text("SELECT 1")))
         except (SQLAlchemyError, TandemError, TimeoutError) as error:
             return f"the database does not answer: {type(error).__name__}"
         return None
@@ -28,7 +28,7 @@ def checks(service: Service) -> dict[str, Check]:
     async def migration() -> str | None:
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await service.database.read(migrate.fault)
+                return await service.urgent.read(migrate.fault)
         except (SQLAlchemyError, TandemError, TimeoutError):
             return "the database does not answer"
 

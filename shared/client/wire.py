@@ -28,7 +28,7 @@ class Wire:
         self._transport = transport
         self._timeout_s = timeout_s
         self._retry_for_s = retry_for_s
-        self._server: int | None = None
+        self._peer = protocol.Peer(f"the sync service at {self.base_url}")
         self._headers = {protocol.HEADER: str(protocol.PROTOCOL)}
         if key:
             self._headers["authorization"] = f"Bearer {key}"
@@ -76,19 +76,13 @@ class Wire:
     async def _attempt(self, method: str, path: str, body: BaseModel | None, timeout_s: float) -> httpx.Response:
         try:
             async with asyncio.timeout(timeout_s):
-                content = await self._encode(body) if body is not None else None
-                response = await self._exchange(method, path, content)
+                if body is not None and self._peer.must_be_asked(body):
+                    await self._exchange("GET", "/healthz", None)
+                response = await self._exchange(method, path, self._peer.encode(body) if body is not None else None)
         except (httpx.TransportError, TimeoutError) as error:
             raise TryAgain(error) from error
         raise_for(response)
         return response
-
-    async def _encode(self, body: BaseModel) -> bytes:
-        """The body without what the server does not know yet; a server nobody has heard of is asked before."""
-        model = type(body)
-        if self._server is None and protocol.left_out(model, protocol.OLDEST_SERVER):
-            await self._exchange("GET", "/healthz", None)
-        return body.model_dump_json(exclude=protocol.left_out(model, self._server or protocol.PROTOCOL)).encode()
 
     async def _exchange(self, method: str, path: str, content: bytes | None) -> httpx.Response:
         headers = self._headers if content is None else self._headers | {"content-type": "application/json"}
@@ -98,6 +92,5 @@ class Wire:
             await response.aread()
         finally:
             await response.aclose()
-        header = response.headers.get(protocol.HEADER)
-        self._server = protocol.check_server(header, f"the service at {self.base_url}") or self._server
+        self._peer.heard(response.headers.get(protocol.HEADER))
         return response

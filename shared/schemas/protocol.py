@@ -53,6 +53,32 @@ def _inside(annotation: Any, version: int) -> dict[str, Any] | None:
     return None
 
 
+@dataclass
+class Peer:
+    """A server as its client knows it; `name` is for people."""
+
+    name: str
+    version: int | None = None
+
+    def heard(self, header: str | None) -> None:
+        """An answer came with this header, or without (a proxy answered); ProtocolMismatch where it is too old."""
+        version = _parse(header)
+        if version is not None and version < OLDEST_SERVER:
+            raise ProtocolMismatch(
+                f"{self.name} speaks protocol {version}; this client speaks {PROTOCOL}, and no older one than "
+                f"{OLDEST_SERVER}: upgrade the server"
+            )
+        self.version = version or self.version
+
+    def must_be_asked(self, body: BaseModel) -> bool:
+        """Whether what may be sent depends on a version that nobody has heard yet."""
+        return self.version is None and left_out(type(body), OLDEST_SERVER) is not None
+
+    def encode(self, body: BaseModel) -> bytes:
+        """The body as JSON, without what the server does not know yet."""
+        return body.model_dump_json(exclude=left_out(type(body), self.version or PROTOCOL)).encode()
+
+
 def check_client(header: str | None) -> None:
     """A server's side: ProtocolMismatch where the caller is too old, InvalidInput where the header is no version."""
     if header is None:
@@ -65,17 +91,6 @@ def check_client(header: str | None) -> None:
             f"the client speaks protocol {version}; this service speaks {PROTOCOL}, and no older one than "
             f"{OLDEST_CLIENT}: upgrade the client"
         )
-
-
-def check_server(header: str | None, name: str) -> int | None:
-    """A client's side: the server's version, None where a proxy answered; ProtocolMismatch where it is too old."""
-    version = _parse(header)
-    if version is not None and version < OLDEST_SERVER:
-        raise ProtocolMismatch(
-            f"{name} speaks protocol {version}; this client speaks {PROTOCOL}, and no older one than "
-            f"{OLDEST_SERVER}: upgrade the server"
-        )
-    return version
 
 
 def _parse(header: str | None) -> int | None:

@@ -1,0 +1,28 @@
+"""Which requests stand in which lane: a heartbeat, a renewal or an ack never waits behind bulk writes."""
+
+import re
+
+from fastapi import FastAPI
+from starlette.types import Scope
+
+from shared.http.admission import AdmissionConfig, Lane, install_admission
+
+URGENT = re.compile(r"/v1/runs/[^/]+/(streams/[^/]+:(renew|ack|release)|workers/[^/]+|policies/.+)")
+HELD = re.compile(r"/v1/runs/[^/]+/streams/[^/]+:lease|/v1/(.+/)?events")
+WAITS = re.compile(rb"(^|&)wait=(?!0(\.0*)?(&|$))")
+"""A query that asks to be held for more than no time."""
+URGENT_IN_WORK = 16
+
+
+def install_lanes(app: FastAPI, config: AdmissionConfig) -> None:
+    """Admission for the sync service."""
+    bulk = Lane("concurrent", config.in_work, config.waiting, config.wait_s)
+    urgent = Lane("urgent", URGENT_IN_WORK, config.waiting, config.wait_s)
+    held = Lane("held", config.held)
+
+    def lane_of(scope: Scope) -> Lane:
+        if URGENT.fullmatch(scope["path"]):
+            return urgent
+        return held if HELD.fullmatch(scope["path"]) or WAITS.search(scope["query_string"]) else bulk
+
+    install_admission(app, (bulk, urgent, held), lane_of)
