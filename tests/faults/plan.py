@@ -16,13 +16,13 @@ SPEC = RunSpec(
     rollouts_per_group=4,
     groups_per_step=4,
     staleness=3,
-    rollout_deadline_s=5.0,
-    score_deadline_s=4.0,
-    orphan_deadline_s=6.0,
+    rollout_deadline_s=4.0,
+    score_deadline_s=3.0,
+    orphan_deadline_s=4.0,
     lease_ttl_s=3.0,
     max_attempts=50,
 )
-ABORTED, LATE_SLOT, UNSCORED, LATE_SCORE, EARLY_SCORES = 0.05, 0.002, 0.03, 0.002, 0.5
+ABORTED, LATE_SLOT, UNSCORED, LATE_SCORE, EARLY_SCORES = 0.05, 0.0005, 0.03, 0.0005, 0.5
 
 
 def chance(*place: object) -> float:

@@ -34,7 +34,7 @@ class Proxy:
     def __init__(self, upstream_port: int) -> None:
         self.upstream_port = upstream_port
         self.weather = Weather()
-        self.swallowed = 0
+        self.swallowed = self.dropped = 0
         self.port = 0
         self._links: set[_Link] = set()
 
@@ -119,9 +119,11 @@ class _Link:
     async def _pass(self, chunk: bytes, writer: asyncio.StreamWriter) -> None:
         if self._proxy.weather.latency_s:
             await asyncio.sleep(self._proxy.weather.latency_s)
-        if not self._proxy.weather.half_open:
-            writer.write(chunk)
-            await writer.drain()
+        if self._proxy.weather.half_open:
+            self._proxy.dropped += 1
+            return
+        writer.write(chunk)
+        await writer.drain()
 
 
 def _abort(writer: asyncio.StreamWriter) -> None:
