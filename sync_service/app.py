@@ -50,7 +50,7 @@ def create_app(config: SyncConfig) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         async with doorbell:
             tasks = [
-                asyncio.create_task(reaper.run(service.database, doorbell, config.reaper_s)),
+                asyncio.create_task(reaper.run(service)),
                 asyncio.create_task(service.keep_traffic()),
             ]
             if ring:

@@ -31,6 +31,12 @@ class SyncConfig(Config):
     """Event streams and held polls of events that one key may have open at once."""
     reaper_s: Positive = 1.0
     """How often deadlines are swept."""
+    stall_s: Positive = 300.0
+    """A wait in which nothing has moved for so long is a stall."""
+    worker_lost_s: Positive = 30.0
+    """A worker that was not heard of for so long is lost; it sends a heartbeat every 3 s."""
+    keep_runs_days: Annotated[float, Field(gt=0, le=36_500)] | None = None
+    """A finished or failed run is purged when nothing has happened in it for so long; by default none is."""
     disk_folder: Path = Path(".")
     """The folder whose disk `/readyz` looks at."""
     disk_free_bytes: Annotated[int, Field(ge=0)] = 256 * 1024 * 1024

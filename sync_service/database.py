@@ -23,8 +23,8 @@ log = structlog.get_logger()
 ATTEMPTS = 6
 POOL_WAIT_S = 10.0
 STATEMENT_MS = 30_000
-_AGAIN = frozenset({"40001", "40P01", "23505"})
-"""Serialisation failure, deadlock, and a unique key that another transaction took in between: it is seen next time."""
+_AGAIN = frozenset({"40001", "40P01", "23505", "23503"})
+"""Serialisation failure, deadlock, and a key that another transaction took or purged: it is seen next time."""
 _PASSING = ("08", "53", "57")
 """The classes of lost connections, of insufficient resources, and of interventions (shutdown, statement timeout)."""
 _DISK_FULL = "53100"

@@ -3,6 +3,8 @@
 Consumes nothing and waits for a clock; what it does unblocks planners (groups that close), executors (groups that are
 sealed) and whoever waits for a lease. One process at a time sweeps, by an advisory lock; the others go on to the next
 round. Submissions settle their own groups' deadlines as well, so its pace changes no result.
+
+Each round it also numbers events, tells of stalls, and deletes some of a run that is purged.
 """
 
 import asyncio
@@ -15,12 +17,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from shared.errors import TandemError
 from sync_service import store
 from sync_service.database import Database
-from sync_service.doorbell import Doorbell
-from sync_service.operations import lifecycle, streams
+from sync_service.operations import lifecycle, purge, stalls, streams
+from sync_service.service import Service
 
 log = structlog.get_logger()
 
 BATCH = 200
+LOOK_S = 5.0
+"""How often it looks for stalls, and for runs that have been kept long enough."""
+PURGE_S = 0.5
+"""How long a round may delete: deadlines must not wait for a purge."""
 _LOCK_KEY = 0x7A_4D_EA
 _TRY_LOCK = text("SELECT pg_try_advisory_xact_lock(:key)")
 
@@ -63,11 +69,54 @@ async def _orphan(connection: AsyncConnection) -> None:
         await store.trajectories.orphan_due(connection)
 
 
-async def run(database: Database, doorbell: Doorbell, every_s: float) -> None:
-    """Sweep for ever. While the database is away it says so once a round, and goes on."""
+async def detect(service: Service) -> set[str]:
+    """Tell which stalls began and ended, and which workers are lost; the runs in which there was something to tell."""
+    config, database = service.config, service.database
+
+    async def look(connection: AsyncConnection, run: str) -> bool:
+        alone = await _alone(connection)
+        return alone and await stalls.detect(connection, run, config.stall_s, config.worker_lost_s)
+
+    runs = await database.read(store.stalls.runs)
+    return {run for run in runs if await database.transaction(lambda connection, run=run: look(connection, run))}
+
+
+async def retire(service: Service) -> None:
+    """Purge runs that the configuration does not keep any longer."""
+    if keep_days := service.config.keep_runs_days:
+        await service.database.transaction(lambda connection: purge.retire(connection, keep_days))
+
+
+async def delete(service: Service, for_s: float = PURGE_S) -> int:
+    """Delete bits of runs that are purged, for so long; how many rows."""
+    clock = asyncio.get_running_loop().time
+    end, rows = clock() + for_s, 0
+    while clock() < end and (deleted := await service.database.transaction(_delete_bit)):
+        rows += deleted
+    service.metrics.purged.inc(rows)
+    return rows
+
+
+async def _delete_bit(connection: AsyncConnection) -> int:
+    return await purge.bit(connection) if await _alone(connection) else 0
+
+
+async def run(service: Service) -> None:
+    """A round each `reaper_s`, for ever. While the database is away it says so once a round, and goes on."""
+    clock = asyncio.get_running_loop().time
+    looked = -LOOK_S
     while True:
         try:
-            doorbell.ring(await sweep(database))
+            moved = await sweep(service.database)
+            if clock() - looked >= LOOK_S:
+                looked = clock()
+                moved |= await detect(service)
+                await retire(service)
+            await service.feed.number()
+            service.doorbell.ring(moved)
+            await delete(service)
+            service.metrics.rounds.labels("done").inc()
         except (SQLAlchemyError, TandemError) as error:
             log.warning("the sweep failed", error=repr(error))
-        await asyncio.sleep(every_s)
+            service.metrics.rounds.labels("failed").inc()
+        await asyncio.sleep(service.config.reaper_s)

@@ -119,6 +119,7 @@ rollouts = sa.Table(
     ),
     sa.Index("rollouts_slot", "group_id", "slot", unique=True, postgresql_where=sa.text("state <> 'late'")),
     sa.Index("rollouts_run", "run", "state"),
+    sa.Index("rollouts_group", "group_id"),  # the late ones, too: a group that is purged takes them along
 )
 
 trajectories = sa.Table(

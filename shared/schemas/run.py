@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from shared.ids import Name
-from shared.schemas.base import Role, Step, Wire
+from shared.schemas.base import Reason, Role, Step, Wire
 
 RunState = Literal["declared", "running", "paused", "draining", "finished", "failed", "purging"]
 Positive = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
@@ -93,6 +93,24 @@ class RoleStatus(Wire):
     dead: Step
 
 
+class Wait(Wire):
+    """Who waits for whom, and since when. `stalled`: for longer than the service takes to be normal.
+
+    `who` is a role, or `run`; `whom` is a role, `trainer` or `operator`. `count` is of groups or deliveries; `until` is
+    the deadline that ends the wait, where it has one. `text` says the same to people.
+    """
+
+    code: Reason
+    who: str
+    whom: str
+    step: Step | None = None
+    count: Step | None = None
+    since: str
+    until: str | None = None
+    stalled: bool
+    text: str
+
+
 class RunStatus(Wire):
     """`open_through`: the highest step of which groups and attempts may be started now (m-grpo.md, section 6)."""
 
@@ -105,4 +123,5 @@ class RunStatus(Wire):
     trajectories: dict[str, int]
     roles: dict[Role, RoleStatus]
     waiting_for: tuple[str, ...] = ()
+    waits: tuple[Wait, ...] = ()
     bytes_received: int = 0

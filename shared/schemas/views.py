@@ -78,7 +78,7 @@ class PolicyRow(Wire):
 
 
 class WorkerRow(Wire):
-    """What a worker last said of itself, and when."""
+    """What a worker last said of itself, and when. `lost`: not seen for long, and it did not say that it drains."""
 
     worker: Name
     role: Role
@@ -88,6 +88,7 @@ class WorkerRow(Wire):
     doing: str
     draining: bool
     seen_at: str
+    lost: bool
 
 
 class AuditRow(Wire):

@@ -71,7 +71,7 @@ class _Judge:
 
     def _group(self, item: RolloutItem) -> Group:
         group = self._groups.get(item.body.group)
-        if group is None or group.run != item.body.run:
+        if group is None or group.run != item.body.run or group.run_state == "purging":
             raise NotFound(f"run {item.body.run} has no group {item.body.group}")
         if item.body.slot >= group.spec.rollouts_per_group:
             raise InvalidInput(f"slot: group {group.id} has {group.spec.rollouts_per_group} slots")

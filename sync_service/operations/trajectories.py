@@ -103,7 +103,7 @@ class _Judge:
     def _refuse_strangers(self, item: TrajectoryItem) -> None:
         """Its run must exist, its rollout be of that run, and no other rollout name it."""
         run = item.body.run
-        if run not in self._runs:
+        if run not in self._runs or self._runs[run].state == "purging":
             raise NotFound(f"there is no run {run}")
         rollout = self._rollouts.get(item.body.rollout)
         if rollout is not None and rollout.run != run:

@@ -36,5 +36,7 @@ async def list_workers(run: Name, service: Here, cursor: Cursor = None, limit: L
     """The run's workers by name, each with its last heartbeat."""
     (after,) = decode(cursor, ("",))
     await service.database.read(lambda connection: store.runs.find(connection, run))
-    found = await service.database.read(lambda connection: store.workers.page(connection, run, after, limit))
+    found = await service.database.read(
+        lambda connection: store.workers.page(connection, run, after, limit, service.config.worker_lost_s)
+    )
     return page(found, limit, lambda row: (row.worker,))

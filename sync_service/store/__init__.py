@@ -12,8 +12,10 @@ from sync_service.store import events as events
 from sync_service.store import groups as groups
 from sync_service.store import keys as keys
 from sync_service.store import policies as policies
+from sync_service.store import purge as purge
 from sync_service.store import rollouts as rollouts
 from sync_service.store import runs as runs
+from sync_service.store import stalls as stalls
 from sync_service.store import status as status
 from sync_service.store import streams as streams
 from sync_service.store import trajectories as trajectories

@@ -1,6 +1,6 @@
 """Workers: what each last said of itself."""
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import Conflict
@@ -30,13 +30,23 @@ async def beat(connection: AsyncConnection, run: str, worker: str, body: Heartbe
         raise Conflict(f"{worker} is a worker of the other role")
 
 
-_PAGE = text("""
-SELECT worker, role, url, device, version_epoch, version_step, version_updates, doing, draining, seen_at
+_LOST = "NOT draining AND seen_at < now() - make_interval(secs => :lost_s)"
+_PAGE = text(f"""
+SELECT worker, role, url, device, version_epoch, version_step, version_updates, doing, draining, seen_at,
+    {_LOST} AS lost
 FROM workers WHERE run = :run AND worker > :after ORDER BY worker LIMIT :limit
-""")
+""")  # noqa: S608 - no value from outside
 
 
-async def page(connection: AsyncConnection, run: str, after: str, limit: int) -> list[WorkerRow]:
-    """The run's workers by name, above `after`."""
-    rows = await connection.execute(_PAGE, {"run": run, "after": after, "limit": limit})
+async def page(connection: AsyncConnection, run: str, after: str, limit: int, lost_s: float) -> list[WorkerRow]:
+    """The run's workers by name, above `after`; lost are those that were not seen for `lost_s`."""
+    rows = await connection.execute(_PAGE, {"run": run, "after": after, "limit": limit, "lost_s": lost_s})
     return [view(WorkerRow, row) for row in rows]
+
+
+_FIND_LOST = text(f"SELECT worker, seen_at FROM workers WHERE run = :run AND {_LOST}")  # noqa: S608
+
+
+async def lost(connection: AsyncConnection, run: str, lost_s: float) -> list[Row]:
+    """Workers that were not seen for `lost_s`, and did not say that they drain: worker, seen_at."""
+    return list(await connection.execute(_FIND_LOST, {"run": run, "lost_s": lost_s}))

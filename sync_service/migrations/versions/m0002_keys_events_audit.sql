@@ -38,6 +38,8 @@ CREATE INDEX events_run ON events (run, position);
 
 CREATE INDEX events_unnumbered ON events (id) WHERE position IS NULL;
 
+CREATE INDEX rollouts_group ON rollouts (group_id);
+
 CREATE SEQUENCE event_positions;
 
 CREATE TABLE stalls (

@@ -17,8 +17,8 @@ NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 TEXT_COLUMNS = {
     **dict.fromkeys(("state", "scoring", "reason", "role", "named_by", "outcome", "error"), CODE),
     **dict.fromkeys(("fate_reason", "unscored_reason"), CODE),
-    **dict.fromkeys(("run", "worker", "task_id", "key", "target"), NAME),
-    **dict.fromkeys(("kind", "action", "code", "who"), CODE),
+    **dict.fromkeys(("run", "worker", "task_id", "key", "target", "who"), NAME),
+    **dict.fromkeys(("kind", "action", "code"), CODE),
     "checksum": re.compile(r"^[0-9a-f]{64}$"),
     "url": re.compile(r"^https?://[^\s]+$"),
     "device": NAME,

@@ -9,7 +9,7 @@ DESIGN = {
     "RUN": """
         declared running, declared draining, declared failed, running paused, running draining, running failed,
         paused running, paused draining, paused failed, draining finished, draining failed,
-        finished draining""",
+        finished draining, finished purging, failed purging""",
     "GROUP": "open complete, open discarded",
     "SCORING": "pending sealed",
     "ROLLOUT": "",
