@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 ARGS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: help demo test check faults clean
+.PHONY: help demo test check openapi faults clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -25,11 +25,15 @@ demo: $(VENV)/installed  ## train the pair of demo models end to end (ARGS=--smo
 test: $(VENV)/installed  ## run every test, with a real Postgres and Valkey (ARGS="-k name" to choose)
 	$(BIN)/python -m pytest $(ARGS)
 
-check: $(VENV)/installed  ## lint, types, import contracts
+check: $(VENV)/installed  ## lint, types, import contracts, the committed OpenAPI documents
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/ty check planner_server executor_server sync_service shared
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/openapi.py --check
+
+openapi: $(VENV)/installed  ## write docs/openapi/ anew, from the code
+	$(BIN)/python scripts/openapi.py
 
 faults: $(VENV)/installed  ## kill every part under load, and judge what is left (ARGS=--quick, ARGS="--seed 7")
 	$(BIN)/python -m tests.faults.chaos $(ARGS)

@@ -29,14 +29,18 @@ from executor_server.scoring import Scoring
 from executor_server.train import train
 from shared.agents.toolbox import Toolbox
 from shared.errors import Conflict
+from shared.http.admission import one_lane
 from shared.http.body import json_body, openapi_body
+from shared.http.guard import PLANNER
 from shared.http.health import install_health
 from shared.http.problems import install_problems
+from shared.http.protocol import install_protocol
 from shared.ids import Id
 from shared.policy.policy import Policy
 from shared.schemas.invocation import InvocationAnswer, InvocationRequest
 from shared.schemas.rollout import TrajectoryItem
 from shared.schemas.run import RunSpec
+from shared.serving.access import guard_server
 from shared.serving.lifespan import rooted
 from shared.serving.routes import install_common_routes, json, part, ready
 from shared.serving.station import station
@@ -58,16 +62,23 @@ class Parts:
 def create_app(config: ExecutorConfig, *, sync: httpx.AsyncBaseTransport | None = None) -> FastAPI:
     """The app; `sync` replaces the wire to the sync service in tests."""
     app = FastAPI(
-        title="Tandem executor server", lifespan=lambda app: rooted(app, partial(serve_run, app, config, sync))
+        title="Tandem executor server",
+        version="1",
+        lifespan=lambda app: rooted(app, partial(serve_run, app, config, sync)),
+        openapi_url=None,
     )
     install_problems(app)
     install_health(app, {"policy": partial(ready, app)})
     install_common_routes(app)
     app.put(
         "/v1/invocations/{invocation}",
+        dependencies=[PLANNER],
         response_model=InvocationAnswer,
         openapi_extra=openapi_body(InvocationRequest),
     )(invoke)
+    guard_server(app, config)
+    one_lane(app, config.admission)
+    install_protocol(app)
     return app
 
 
@@ -89,7 +100,9 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
         here = await stack.enter_async_context(station(config, "executor", lambda e: Toolbox(e.tools()), wire))
         app.state.on_stop = here.member.drain
         declared: asyncio.Future[RunSpec] = asyncio.get_running_loop().create_future()
-        submitter: Submitter[TrajectoryItem] = Submitter(here.sync.submit_trajectories, here.policy.store)
+        submitter: Submitter[TrajectoryItem] = Submitter(
+            here.sync.submit_trajectories, TrajectoryItem, here.policy.store
+        )
         scoring = Scoring(here.environment, here.policy.store, submitter, declared)
         stack.callback(scoring.close)
         agent = Agent(

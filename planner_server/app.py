@@ -28,16 +28,21 @@ from planner_server.reports import Reports
 from planner_server.rollout import DELEGATE, Roller
 from planner_server.rollouts import RolloutLoop
 from planner_server.train import train
+from shared.http.admission import one_lane
 from shared.http.body import json_body, openapi_body
+from shared.http.guard import OPERATOR, VIEWER
 from shared.http.health import install_health
 from shared.http.problems import install_problems
+from shared.http.protocol import install_protocol
 from shared.http.wire import wire
 from shared.ids import Id
 from shared.policy.policy import Policy
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
 from shared.schemas.rollout import RolloutItem
+from shared.serving.access import guard_server
 from shared.serving.lifespan import rooted
 from shared.serving.routes import install_common_routes, json, part, ready
+from shared.serving.secrets import secret
 from shared.serving.station import station
 from shared.serving.submitter import Submitter
 from shared.serving.watch import watch
@@ -62,14 +67,26 @@ class Parts:
 def create_app(config: PlannerConfig, wires: Wires = Wires()) -> FastAPI:
     """The app of one planner server."""
     app = FastAPI(
-        title="Tandem planner server", lifespan=lambda app: rooted(app, partial(serve_run, app, config, wires))
+        title="Tandem planner server",
+        version="1",
+        lifespan=lambda app: rooted(app, partial(serve_run, app, config, wires)),
+        openapi_url=None,
     )
     install_problems(app)
     install_health(app, {"policy": partial(ready, app)})
     install_common_routes(app)
     path = "/v1/evaluations/{evaluation}"
-    app.put(path, response_model=EvaluationView, openapi_extra=openapi_body(EvaluationRequest))(start_evaluation)
-    app.get(path, response_model=EvaluationView)(evaluation_view)
+    starting = app.put(
+        path,
+        dependencies=[OPERATOR],
+        response_model=EvaluationView,
+        openapi_extra=openapi_body(EvaluationRequest),
+    )
+    starting(start_evaluation)
+    app.get(path, dependencies=[VIEWER], response_model=EvaluationView)(evaluation_view)
+    guard_server(app, config)
+    one_lane(app, config.admission)
+    install_protocol(app)
     return app
 
 
@@ -95,6 +112,7 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
         executor = ExecutorClient(
             await stack.enter_async_context(wires.executor or wire()),
             config.executor_url,
+            key=secret("EXECUTOR_KEY", config.executor_key_file),
             deadline_s=config.invocation_deadline_s,
             attempts=config.invocation_attempts,
         )
@@ -112,8 +130,8 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
         )
         stack.push_async_callback(evaluations.close)
         app.state.parts = Parts(here.policy, evaluations)
-        submitter: Submitter[RolloutItem] = Submitter(here.sync.submit_rollouts, here.policy.store)
-        reports = Reports(config.run, here.policy.store, submitter)
+        submitter: Submitter[RolloutItem] = Submitter(here.sync.submit_rollouts, RolloutItem, here.policy.store)
+        reports = Reports(here.policy.store, submitter)
         async with asyncio.TaskGroup() as loops:
             loops.create_task(watch(here.policy))
             loops.create_task(here.member.heartbeats())

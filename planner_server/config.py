@@ -1,5 +1,7 @@
 """What a planner server is configured with."""
 
+from pathlib import Path
+
 from pydantic import Field
 
 from shared.agents.limits import Limits, Seconds
@@ -22,6 +24,8 @@ class PlannerConfig(ServerConfig):
     port: int = Field(8081, ge=1, le=65535)
     limits: PlannerLimits = PlannerLimits()
     executor_url: str
+    executor_key_file: Path | None = None
+    """Where the key for the executor's server is; else $TANDEM_EXECUTOR_KEY or $TANDEM_EXECUTOR_KEY_FILE."""
     max_concurrent_rollouts: int = Field(64, ge=1)
     """Rollouts in progress at once; evaluations have as many places of their own."""
     attempts_per_slot: int = Field(3, ge=1)

@@ -5,13 +5,24 @@ import asyncio
 import httpx
 from pydantic import ValidationError
 
-from shared.errors import InvalidInput, PromptTooLong, TandemError, Unavailable, UserError, from_problem
+from shared.client.retry import retry_after_s
+from shared.errors import (
+    Forbidden,
+    InvalidInput,
+    PromptTooLong,
+    TandemError,
+    Unauthorized,
+    Unavailable,
+    UserError,
+    from_problem,
+)
 from shared.http.body import faults
+from shared.schemas import protocol
 from shared.schemas.invocation import InvocationAnswer, InvocationRequest
 
 BACKOFF_S = 0.2
 TOO_BUSY = 429
-JSON = {"content-type": "application/json"}
+HEADERS = {"content-type": "application/json", protocol.HEADER: str(protocol.PROTOCOL)}
 
 
 class ExecutorFailed(Unavailable):
@@ -26,46 +37,63 @@ class ExecutorClient:
     It speaks to the transport itself: a client's cookies, redirects and authentication cost as much as the call.
     """
 
-    def __init__(self, transport: httpx.AsyncBaseTransport, base_url: str, *, deadline_s: float, attempts: int) -> None:
+    def __init__(
+        self,
+        transport: httpx.AsyncBaseTransport,
+        base_url: str,
+        *,
+        key: str | None = None,
+        deadline_s: float,
+        attempts: int,
+    ) -> None:
         self._transport = transport
         self._base_url = base_url.rstrip("/")
+        self._headers = HEADERS | ({"authorization": f"Bearer {key}"} if key else {})
         self._deadline_s = deadline_s
         self._attempts = attempts
+        self._peer = protocol.Peer(f"the executor at {self._base_url}")
 
     async def invoke(self, invocation: str, request: InvocationRequest) -> InvocationAnswer:
         """The answer; ExecutorFailed where the executor itself failed each time (5xx, lost connection, deadline).
 
         PromptTooLong: the subtask is too long for it. Every other refusal is a fault of the configuration, so it is
-        raised as what no toolbox shows to a model: Conflict (another run), UserError (another schema).
+        raised as what no toolbox shows to a model: Conflict (another run), UserError (another schema, no valid key).
         """
-        body = request.model_dump_json().encode()
-        fault = ""
+        fault, asked_s = "", 0.0
         for attempt in range(self._attempts):
             if attempt:
-                await asyncio.sleep(BACKOFF_S * 2 ** (attempt - 1))
+                await asyncio.sleep(max(BACKOFF_S * 2 ** (attempt - 1), asked_s))
             try:
-                return await self._send(invocation, body)
+                return await self._send(invocation, request)
             except TimeoutError:
                 fault = f"no answer within {self._deadline_s:g} s"
             except httpx.TransportError as error:
                 fault = f"connection lost: {error!r}"
             except Unavailable as error:
-                fault = error.detail
+                fault, asked_s = error.detail, min(error.extra["retry_after_s"], self._deadline_s)
         raise ExecutorFailed(f"the executor failed {self._attempts} times; the last time: {fault}")
 
-    async def _send(self, invocation: str, body: bytes) -> InvocationAnswer:
-        request = httpx.Request("PUT", f"{self._base_url}/v1/invocations/{invocation}", content=body, headers=JSON)
+    async def _send(self, invocation: str, request: InvocationRequest) -> InvocationAnswer:
         async with asyncio.timeout(self._deadline_s):
-            response = await self._transport.handle_async_request(request)
-            try:
-                content = await response.aread()
-            finally:
-                await response.aclose()
+            if self._peer.must_be_asked(request):
+                await self._exchange("GET", "/healthz", b"")
+            response = await self._exchange("PUT", f"/v1/invocations/{invocation}", self._peer.encode(request))
         if response.is_success:
-            return self._answer(content)
+            return self._answer(response.content)
         if response.status_code >= 500 or response.status_code == TOO_BUSY:
-            raise Unavailable(f"HTTP {response.status_code}: {response.text[:200]}")
+            after_s = retry_after_s(response.headers) or 0.0
+            raise Unavailable(f"HTTP {response.status_code}: {response.text[:200]}", retry_after_s=after_s)
         raise self._refusal(response)
+
+    async def _exchange(self, method: str, path: str, content: bytes) -> httpx.Response:
+        request = httpx.Request(method, f"{self._base_url}{path}", content=content, headers=self._headers)
+        response = await self._transport.handle_async_request(request)
+        try:
+            await response.aread()
+        finally:
+            await response.aclose()
+        self._peer.heard(response.headers.get(protocol.HEADER))
+        return response
 
     def _answer(self, content: bytes) -> InvocationAnswer:
         try:
@@ -80,4 +108,6 @@ class ExecutorClient:
             return UserError(f"{self._base_url} does not answer as an executor: HTTP {response.status_code}")
         if isinstance(error, InvalidInput) and not isinstance(error, PromptTooLong):
             return UserError(f"the executor at {self._base_url} refuses the planner's requests: {error.detail}")
+        if isinstance(error, Unauthorized | Forbidden):
+            return UserError(f"the executor at {self._base_url} refuses the planner's key: {error.detail}")
         return error

@@ -9,14 +9,16 @@ that were sampled and the ids that `extend` gives: nothing that stands is ever t
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
-from transformers import PreTrainedTokenizerBase
 
 from shared.agents.prompt import system_text
 from shared.agents.protocol import Answer, parse, render_answer
 from shared.errors import UserError
+
+if TYPE_CHECKING:  # it would bring torch into every process that knows a server's routes
+    from transformers import PreTrainedTokenizerBase
 
 SYSTEM, USER, ASSISTANT, RESULT = "TandemMarkSystem", "TandemMarkUser", "TandemMarkAssistant", "TandemMarkResult{}x"
 MARKS = re.compile(r"(TandemMark(?:System|User|Assistant|Result\d+x))")
@@ -26,7 +28,7 @@ STATES = ("ok", "error", "timeout", "limit")
 class ChatFormat:
     """How one role's conversation becomes ids. `tool_schemas`, where given, are described in the system message."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, tool_schemas: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase", tool_schemas: Sequence[Mapping[str, Any]] = ()) -> None:
         self._tokenizer = tokenizer
         self._tool_schemas = tuple(tool_schemas)
         self._after_turn: dict[int, str] = {}

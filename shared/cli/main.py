@@ -34,10 +34,11 @@ def _runner(entry: EntryPoint) -> Callable[[typer.Context], None]:
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
-    from shared.cli import demo_commands, warmup
+    from shared.cli import demo_commands, keys, warmup
 
     demo_commands.add_to(app)
     warmup.add_to(app)
+    keys.add_to(app)
     _add_server_commands()
     try:
         app()

@@ -85,3 +85,13 @@ class FileRing:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def write_key(path: Path, text: str) -> None:
+    """Write the text of a key to a new file that only its owner may read; UserError where it cannot be made."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise UserError(f"the key cannot be written to {path}: {error.strerror}") from None
+    with open(file, "w") as out:
+        out.write(text + "\n")

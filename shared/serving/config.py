@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from shared.agents.limits import Limits
 from shared.config import Config
+from shared.http.admission import AdmissionConfig
+from shared.http.guard import Auth, check_host
 from shared.ids import Name
 from shared.policy.config import PolicyConfig
 from shared.policy.types import SamplingParams
@@ -23,7 +25,13 @@ class ServerConfig(Config):
     port: int = Field(ge=1, le=65535)
     public_url: str | None = None
     """Where others reach this server, if not at http://host:port."""
+    auth: Auth = "keys"
+    """`keys`: those of `keys_file`; `loopback`: none, and nobody but this machine can call."""
+    keys_file: Path | None = None
+    """The hashes of the keys that may call this server; read again when it changes."""
     sync_url: str
+    sync_key_file: Path | None = None
+    """Where this server's key for the sync service is; else $TANDEM_SYNC_KEY or $TANDEM_SYNC_KEY_FILE."""
     folder: Path
     """Its own data: trajectories, checkpoints, the resolved configuration."""
     environment: str
@@ -33,6 +41,16 @@ class ServerConfig(Config):
     """False: no trainer is started, and a run that trains this role is refused."""
     policy: PolicyConfig
     limits: Limits = Limits()
+    admission: AdmissionConfig = AdmissionConfig()
+
+    @model_validator(mode="after")
+    def _guarded(self) -> "ServerConfig":
+        if self.auth == "keys" and self.keys_file is None:
+            raise ValueError('auth = "keys" needs keys_file; without keys, for this machine only: auth = "loopback"')
+        if self.auth == "loopback" and self.keys_file is not None:
+            raise ValueError('keys_file has no use with auth = "loopback"')
+        check_host(self.auth, self.host)
+        return self
 
     @property
     def url(self) -> str:

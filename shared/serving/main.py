@@ -1,6 +1,7 @@
 """The command line of a server: `--config FILE [--check] [key=value ...]`, and exit codes that say what happened.
 
-0: stopped as asked. 1: a loop or a child process died. 2: a user's mistake. The last line on stderr says which.
+0: stopped as asked. 1: a loop or a child process died. 2: a user's mistake, or a key that is refused. The
+last line on stderr says which.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from fastapi import FastAPI
 
 from shared.config import load, save
 from shared.environments.registry import load_environment
-from shared.errors import TandemError, UserError
+from shared.errors import Forbidden, TandemError, Unauthorized, UserError
 from shared.http.serve import configure_logs, serve
 from shared.serving.config import ServerConfig
 
@@ -58,4 +59,4 @@ def _report(name: str, fault: BaseException | None) -> int:
         log.error("unexpected", exc_info=fault)
     detail = fault.detail if isinstance(fault, TandemError) else f"{type(fault).__name__}: {fault}"
     print(f"{name}: {detail}", file=sys.stderr, flush=True)
-    return 2 if isinstance(fault, UserError) else 1
+    return 2 if isinstance(fault, UserError | Unauthorized | Forbidden) else 1

@@ -7,10 +7,11 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from shared.errors import NotFound, Unavailable
+from shared.http.guard import OPERATOR, VIEWER, within
 from shared.ids import Id
 from shared.policy.policy import Policy
 from shared.schemas.base import Page
-from shared.schemas.invocation import CheckpointView, TrajectoryView
+from shared.schemas.invocation import Checkpoint, CheckpointView, TrajectoryView
 
 
 def json(body: BaseModel, status: int = 200) -> Response:
@@ -34,12 +35,13 @@ async def ready(app: FastAPI) -> str | None:
 def install_common_routes(app: FastAPI) -> None:
     """Add the routes to `app`; `app.state.parts.policy` is the policy that they show."""
 
-    @app.get("/v1/trajectories/{trajectory}", response_model=TrajectoryView)
+    @app.get("/v1/trajectories/{trajectory}", dependencies=[VIEWER], response_model=TrajectoryView)
     async def trajectory(request: Request, trajectory: Id) -> Response:
         policy: Policy = part(request, "policy")
         stored = (await policy.store.get([trajectory])).get(trajectory)
         if stored is None:
             raise NotFound(f"there is no trajectory {trajectory} here")
+        within(request, stored.run)
         view = TrajectoryView(
             id=stored.id,
             run=stored.run,
@@ -50,7 +52,7 @@ def install_common_routes(app: FastAPI) -> None:
         )
         return json(view)
 
-    @app.get("/v1/checkpoints", response_model=Page[CheckpointView])
+    @app.get("/v1/checkpoints", dependencies=[VIEWER], response_model=Page[CheckpointView])
     async def checkpoints(request: Request) -> Response:
         policy: Policy = part(request, "policy")
         views = [
@@ -59,8 +61,8 @@ def install_common_routes(app: FastAPI) -> None:
         ]
         return json(Page[CheckpointView](items=tuple(views)))
 
-    @app.post("/v1/checkpoints/{name}:keep", status_code=204)
-    async def keep(request: Request, name: str) -> Response:
+    @app.post("/v1/checkpoints/{name}:keep", dependencies=[OPERATOR], status_code=204)
+    async def keep(request: Request, name: Checkpoint) -> Response:
         policy: Policy = part(request, "policy")
         policy.keep(name)
         return Response(status_code=204)

@@ -18,6 +18,7 @@ from shared.policy.tokenizer import load_tokenizer
 from shared.schemas import Role
 from shared.serving.config import ServerConfig
 from shared.serving.member import Member
+from shared.serving.secrets import secret
 from shared.stream import Stream
 
 RENEWAL_TIMEOUT_S = 5.0
@@ -47,9 +48,9 @@ class Station:
         return stream
 
 
-def renewals_client(sync_url: str, transport: httpx.AsyncBaseTransport) -> SyncClient:
+def renewals_client(sync_url: str, key: str | None, transport: httpx.AsyncBaseTransport) -> SyncClient:
     """The client of the small calls that must come in time: renewals, releases, heartbeats."""
-    return SyncClient(sync_url, transport=transport, timeout_s=RENEWAL_TIMEOUT_S, retry_for_s=RENEWAL_RETRY_S)
+    return SyncClient(sync_url, key=key, transport=transport, timeout_s=RENEWAL_TIMEOUT_S, retry_for_s=RENEWAL_RETRY_S)
 
 
 @asynccontextmanager
@@ -65,9 +66,10 @@ async def station(
     tokenizer = await asyncio.to_thread(load_tokenizer, config.policy.model)
     chat = ChatFormat(tokenizer, toolbox.schemas() if environment.describe_tools else ())
     chat.check()
+    key = secret("SYNC_KEY", config.sync_key_file)
     async with (
-        SyncClient(config.sync_url, transport=sync_wire or wire()) as sync,
-        renewals_client(config.sync_url, sync_wire or wire()) as renewals,
+        SyncClient(config.sync_url, key=key, transport=sync_wire or wire()) as sync,
+        renewals_client(config.sync_url, key, sync_wire or wire()) as renewals,
     ):
         policy = await Policy.start(
             config.policy, config.folder, config.run, role, total_steps=None, resume=True, train=config.trains

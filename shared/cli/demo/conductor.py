@@ -41,7 +41,8 @@ async def conduct(folder: Path, settings: Settings, console: Console) -> int:
         with clock.stage("warm-up"):
             models = await warm_up(folder, settings, progress)
         async with Services(folder, settings, models) as services, parts(folder, services) as (sync, evaluator):
-            console.print(f"watch: {services.urls.sync}/v1/runs/{run_name(folder)}/status   logs: {folder}/logs")
+            console.print(f"watch: {services.watch_command()}", soft_wrap=True, markup=False, highlight=False)
+            console.print(f"logs: {folder}/logs")
             metrics = Metrics(folder / "metrics.jsonl")
             with clock.stage("gate"):
                 await gate(settings, evaluator, metrics, progress)
@@ -62,8 +63,10 @@ async def conduct(folder: Path, settings: Settings, console: Console) -> int:
 @asynccontextmanager
 async def parts(folder: Path, services: Services) -> AsyncGenerator[tuple[SyncClient, Evaluator]]:
     """The clients of the running services."""
-    evaluator = Evaluator(run_name(folder), services.urls.planner, folder / "evaluations.jsonl", services.check)
-    async with SyncClient(services.urls.sync, retry_for_s=20.0) as sync:
+    key = services.keys.text("operator")
+    log = folder / "evaluations.jsonl"
+    evaluator = Evaluator(run_name(folder), services.urls.planner, log, services.check, key=key)
+    async with SyncClient(services.urls.sync, key=key, retry_for_s=20.0) as sync:
         try:
             yield sync, evaluator
         finally:

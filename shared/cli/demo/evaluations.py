@@ -22,9 +22,9 @@ class EvaluationFailed(UserError):
 class Evaluator:
     """Runs evaluations on the planner server; what is finished is kept in a JSONL file and not run again."""
 
-    def __init__(self, run: str, planner_url: str, log: Path, check: Callable[[], None]) -> None:
+    def __init__(self, run: str, planner_url: str, log: Path, check: Callable[[], None], *, key: str) -> None:
         self._run = run
-        self._http = httpx.AsyncClient(base_url=planner_url, timeout=30.0)
+        self._http = httpx.AsyncClient(base_url=planner_url, timeout=30.0, headers={"authorization": f"Bearer {key}"})
         self._log = log
         self._check = check
         self._done = {view.id: view for view in map(EvaluationView.model_validate_json, whole_lines(log))}

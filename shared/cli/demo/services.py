@@ -1,6 +1,7 @@
 """The three servers as processes on one machine: start, wait until they answer, watch, stop in order."""
 
 import asyncio
+import shlex
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import httpx
 import tomli_w
 
+from shared.cli.demo.keys import RunKeys
 from shared.cli.demo.settings import Settings, run_name
 from shared.errors import UserError
 from shared.process import Service, tail
@@ -40,6 +42,7 @@ class Services:
         self._folder = folder
         self._settings = settings
         self._models = models
+        self.keys = RunKeys(folder, run_name(folder))
         self._running: list[Service] = []
         self._stack = ExitStack()
         ports = (settings.demo.sync_port, settings.demo.planner_port, settings.demo.executor_port)
@@ -47,6 +50,7 @@ class Services:
         self.urls = Urls(*(f"http://{host}:{port or free_port(host)}" for port in ports))
 
     async def __aenter__(self) -> "Services":
+        self.keys.make()
         try:
             self._start("sync service", self._sync_command(), "sync")
             await self._ready("sync service", self.urls.sync)
@@ -58,6 +62,11 @@ class Services:
             await self._stop()
             raise
         return self
+
+    def watch_command(self) -> str:
+        """A command that shows where the run stands."""
+        url = f"{self.urls.sync}/v1/runs/{run_name(self._folder)}/status"
+        return f'curl -H "Authorization: Bearer $(cat {shlex.quote(str(self.keys.file("viewer")))})" {url}'
 
     async def __aexit__(self, *_: object) -> None:
         await self._stop()
@@ -95,6 +104,7 @@ class Services:
     def _sync_command(self) -> list[str]:
         url = httpx.URL(self.urls.sync)
         command = [sys.executable, "-m", "sync_service", "--host", url.host, "--port", str(url.port)]
+        command += ["--keys-file", str(self.keys.hashes)]
         demo = self._settings.demo
         if demo.database_url is None:
             return [*command, "--embedded", str(self._folder / "database")]
@@ -113,7 +123,9 @@ class Services:
             "run": run_name(self._folder),
             "host": url.host,
             "port": url.port,
+            "keys_file": str(self.keys.hashes),
             "sync_url": self.urls.sync,
+            "sync_key_file": str(self.keys.file(role)),
             "folder": str(self._folder / role),
             "worker": f"{role}-1",
             "environment": self._settings.demo.environment,
@@ -122,6 +134,7 @@ class Services:
         }
         if role == "planner":
             tables["executor_url"] = self.urls.executor
+            tables["executor_key_file"] = str(self.keys.file(role))
         path = self._folder / f"{role}.toml"
         path.write_text(tomli_w.dumps(tables))
         return path

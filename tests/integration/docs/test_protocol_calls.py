@@ -19,6 +19,7 @@ from tests.integration.docs.protocol_page import EXAMPLES, FIELDS, PAGE, Call, c
 SERVER: dict[str, Any] = {
     "run": "walk",
     "worker": "one",
+    "auth": "loopback",
     "sync_url": "http://sync",
     "folder": Path("runs"),
     "environment": "atlas",

@@ -65,7 +65,8 @@ def test_check_validates_and_exits(run):
 def test_a_check_imports_no_torch(role: Any, tmp_path: Path):
     """It takes three seconds, and the demo waits for the checks of both servers before it starts anything."""
     file = tmp_path / "config.toml"
-    config = {"run": "r", "worker": "w", "port": 1, "sync_url": "http://sync", "folder": "here", "environment": "atlas"}
+    config = {"run": "r", "worker": "w", "port": 1, "auth": "loopback", "sync_url": "http://sync"}
+    config |= {"folder": "here", "environment": "atlas"}
     others = {"executor_url": "http://executor"} if role == "planner" else {}
     file.write_text(tomli_w.dumps({**config, **others, "policy": {"model": "somewhere"}}))
     look = f"import sys; from {role}_server.__main__ import main; code = main(sys.argv[1:])"

@@ -48,6 +48,7 @@ def tables(role: Role, run: str, folder: Path, bias: Bias, **changes: Any) -> di
     base: dict[str, Any] = {
         "run": run,
         "worker": f"{role}-1",
+        "auth": "loopback",
         "sync_url": "http://sync",
         "folder": folder / role,
         "environment": "tests.parity_environment:Parity",

@@ -12,12 +12,13 @@ from executor_server import app as module
 from executor_server.app import Parts, create_app, serve_run
 from executor_server.invocations import Invocations
 from shared.errors import Unavailable
+from shared.http.admission import AdmissionConfig
 from shared.ids import new_id
 from shared.schemas.invocation import InvocationRequest
 
 
 async def test_an_invocation_for_another_run_is_a_conflict():
-    config: Any = SimpleNamespace(run="ours")
+    config: Any = SimpleNamespace(run="ours", keys_file=None, admission=AdmissionConfig())
     unused: Any = None
     app = create_app(config)
     app.state.parts = Parts(config, unused, Invocations(unused, 1.0))

@@ -22,7 +22,7 @@ async def test_one_stalled_renewal_leaves_the_lease_time_for_another():
         seen.append(request)
         return httpx.Response(200, json={"ttl_s": LEASE_TTL_S})
 
-    async with renewals_client("http://sync", httpx.MockTransport(answer)) as renewals:
+    async with renewals_client("http://sync", None, httpx.MockTransport(answer)) as renewals:
         await renewals.renew("r", "planner", StreamClaim(worker="w", epoch=1))
     assert set(seen[0].extensions["timeout"].values()) == {5.0}
 
@@ -33,7 +33,7 @@ async def test_the_policy_starts_before_the_number_of_steps_is_known(monkeypatch
         monkeypatch.setattr(module, name, MagicMock())
     monkeypatch.setattr(module.Policy, "start", start)
     config: Any = SimpleNamespace(
-        environment="e", environment_options={}, policy=SimpleNamespace(model="m"), sync_url="http://sync",
+        environment="e", environment_options={}, policy=SimpleNamespace(model="m"), sync_url="http://sync", sync_key_file=None,
         folder=Path("nowhere"), run="r", worker="w", url="http://here", trains=True,
     )  # fmt: skip
     async with station(config, "planner", MagicMock(), httpx.MockTransport(MagicMock())) as parts:

@@ -1,0 +1,25 @@
+"""Secrets of a server: from the environment, or from a file; never from the configuration itself, which is saved."""
+
+import os
+from pathlib import Path
+
+from shared.errors import UserError
+
+
+def secret(name: str, file: Path | None = None) -> str | None:
+    """The text of `file`; without one that of $TANDEM_<name>, or of the file that $TANDEM_<name>_FILE names; or None.
+
+    UserError where a file that is named cannot be read, or is empty.
+    """
+    variable = f"TANDEM_{name}"
+    named = file or os.environ.get(f"{variable}_FILE")
+    if named is None:
+        return os.environ.get(variable) or None
+    try:
+        text = Path(named).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UserError(f"the secret {variable} cannot be read from {named}: {reason}") from None
+    if not text:
+        raise UserError(f"the secret {variable} cannot be read from {named}: it is empty")
+    return text
