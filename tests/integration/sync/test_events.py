@@ -157,7 +157,9 @@ async def test_a_reader_may_ask_for_one_run_and_for_a_few_at_a_time(build: Build
     assert other.run == "r2"
 
 
-@pytest.mark.parametrize("query", ["after=-1", "after=9223372036854775808", "wait=61", "wait=nan", "limit=0", "run=a b"])
+@pytest.mark.parametrize(
+    "query", ["after=-1", "after=9223372036854775808", "wait=61", "wait=nan", "limit=0", "run=a b"]
+)
 async def test_a_query_that_makes_no_sense_is_refused(build: Builder, query: str) -> None:
     with pytest.raises(InvalidInput):
         await events(build, query)

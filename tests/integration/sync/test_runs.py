@@ -34,7 +34,7 @@ async def test_runs_are_listed_in_pages(build: Builder) -> None:
     assert second.next is None
 
 
-MOVES = {"pause": "paused", "resume": "running", "drain": "draining", "fail": "failed"}
+MOVES = {"pause": "paused", "resume": "running", "drain": "draining", "fail": "failed", "purge": "purging"}
 
 
 async def reach(build: Builder, state: str) -> None:
@@ -49,8 +49,10 @@ async def reach(build: Builder, state: str) -> None:
         await build.client.drain(build.run)
     if state == "finished":
         await build.client.drain(build.run)
-    if state == "failed":
+    if state in ("failed", "purging"):
         await build.client.fail(build.run, "out-of-luck")
+    if state == "purging":
+        await build.post(f"/v1/runs/{build.run}:purge")
     assert (await build.client.run(build.run)).state == state
 
 
