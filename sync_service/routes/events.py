@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from shared.errors import TandemError
-from shared.http.guard import READER, bound_run, within
+from shared.http.guard import VIEWER, bound_run, within
 from shared.ids import Name
 from shared.schemas.events import Event, EventPage
 from sync_service.doorbell import EVERY_RUN
@@ -25,7 +25,7 @@ After = Annotated[int, Query(ge=0, le=2**63 - 1)]
 LastEventId = Annotated[str | None, Header(pattern=r"^[0-9]{1,18}$")]
 
 
-@router.get("/events", dependencies=[READER], response_model=EventPage)
+@router.get("/events", dependencies=[VIEWER], response_model=EventPage)
 async def list_events(
     request: Request,
     by: Actor,
