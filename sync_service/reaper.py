@@ -106,6 +106,7 @@ async def run(service: Service) -> None:
     clock = asyncio.get_running_loop().time
     looked = -LOOK_S
     while True:
+        await asyncio.sleep(service.config.reaper_s)
         try:
             moved = await sweep(service.database)
             if clock() - looked >= LOOK_S:
@@ -119,4 +120,3 @@ async def run(service: Service) -> None:
         except (SQLAlchemyError, TandemError) as error:
             log.warning("the sweep failed", error=repr(error))
             service.metrics.rounds.labels("failed").inc()
-        await asyncio.sleep(service.config.reaper_s)
