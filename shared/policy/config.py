@@ -27,6 +27,8 @@ class TrainerConfig(Config):
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
     micro_batch_tokens: Count = 2048
     """Padded tokens that go through the model at once: it bounds memory, and never changes the gradient."""
+    deterministic: bool = False
+    """Only algorithms that give the same bits again, on the same machine, threads and versions: slower on a GPU."""
     objective: ObjectiveConfig = ObjectiveConfig()
 
 

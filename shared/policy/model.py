@@ -59,6 +59,12 @@ def set_threads(count: int, kind: str, device: torch.device) -> None:
     print(f"{kind}: process {os.getpid()}, {count} torch threads, device {device}", file=sys.stderr, flush=True)
 
 
+def use_deterministic_algorithms() -> None:
+    """The same batch gives the same bits; torch raises where it has no such algorithm. Before CUDA is first used."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+
+
 def parameter_count(model: PreTrainedModel) -> int:
     """Parameters, tied ones once."""
     return sum(parameter.numel() for parameter in model.parameters())

@@ -13,7 +13,13 @@ from shared.errors import TandemError, UserError
 from shared.policy.batches import join
 from shared.policy.channel import Channel
 from shared.policy.config import TrainerConfig
-from shared.policy.model import load_model, parameter_count, resolve_device, set_threads
+from shared.policy.model import (
+    load_model,
+    parameter_count,
+    resolve_device,
+    set_threads,
+    use_deterministic_algorithms,
+)
 from shared.policy.optimizer import load_optimizer_state, optimizer_state
 from shared.policy.records import connect, read
 from shared.policy.training import Trainer
@@ -27,9 +33,11 @@ class TrainerService:
     """Serves one request after another: schedule, accumulate, apply, discard, save, restore, export."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
+        config = parse(TrainerConfig, settings["trainer"])
+        if config.deterministic:
+            use_deterministic_algorithms()
         device = resolve_device(settings["device"])
         set_threads(settings["threads"], "trainer", device)
-        config = parse(TrainerConfig, settings["trainer"])
         self._initial = Path(settings["model"])
         self._store = Path(settings["store"])
         self._trainer = Trainer(

@@ -12,6 +12,7 @@ from shared.policy.batches import Example, collate, join, split
 from shared.policy.config import TrainerConfig
 from shared.policy.logprobs import trained_logprobs
 from shared.policy.schedule import learning_rate
+from shared.policy.trainer_child import TrainerService
 from shared.policy.training import Trainer
 from shared.policy.types import TrainRow
 
@@ -324,3 +325,15 @@ def test_the_learning_rate_rises_then_falls_to_its_last_fraction():
     assert rates[3:] == sorted(rates[3:], reverse=True)
     assert rates[-1] == pytest.approx(0.1)
     assert learning_rate(1, 1, config) > 0
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_deterministic_trainer_uses_such_algorithms_only(config, tmp_path, deterministic):
+    settings = config.model_dump(mode="json", include={"model", "device", "dtype", "temperature", "trainer"})
+    settings |= {"store": str(tmp_path / "t.sqlite"), "total_steps": 1, "threads": 1}
+    settings["trainer"]["deterministic"] = deterministic
+    try:
+        TrainerService(settings)
+        assert torch.are_deterministic_algorithms_enabled() is deterministic
+    finally:
+        torch.use_deterministic_algorithms(False)
