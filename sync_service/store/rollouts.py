@@ -45,7 +45,10 @@ WITH came AS (
     SELECT id, run, group_id, slot, state, reason, planner_trajectory, r_format, r_correct,
         executor_trajectories, tokens, version_epoch, version_step, version_updates, decode(digest, 'hex') FROM came
 ), adopted AS (
-    UPDATE trajectories t SET group_id = c.group_id, orphan_at = NULL FROM came c
+    UPDATE trajectories t SET group_id = c.group_id, orphan_at = NULL,
+        state = CASE WHEN c.state = 'late' AND t.state IN ('scored', 'unscored') THEN 'orphan' ELSE t.state END,
+        reason = CASE WHEN c.state = 'late' AND t.state IN ('scored', 'unscored') THEN 'not-named' ELSE t.reason END
+    FROM came c
     WHERE t.rollout_id = c.id AND t.run = c.run AND t.group_id IS NULL AND t.id <> ALL(c.executor_trajectories)
 )
 INSERT INTO trajectories AS t (id, run, rollout_id, group_id, named_by, batch_step, state)
@@ -62,7 +65,8 @@ WHERE t.rollout_id = excluded.rollout_id AND t.run = excluded.run AND t.named_by
 async def record(connection: AsyncConnection, rows: list[dict[str, Any]]) -> bool:
     """Insert new rollouts, and tie to each the trajectories that it names; false where another took one in between.
 
-    What came before its rollout, and is not named by it, now at least knows its group.
+    What came before its rollout, and is not named by it, now at least knows its group, whose end makes it an orphan;
+    where the rollout is late, that end is past.
     """
     names = sum(len(row["executor_trajectories"]) for row in rows)
     return (await connection.execute(_RECORD, {"rows": recordset(rows)})).rowcount == names

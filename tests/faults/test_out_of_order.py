@@ -67,3 +67,15 @@ async def test_scores_before_their_rollouts_make_the_same_batch(build: Builder) 
     (delivered,) = (await trainer.delivery()).groups
     rows = [row for rollout in delivered.rollouts for row in rollout.executor_trajectories]
     assert {(row.id, row.state) for row in rows} == {(score.id, "scored") for score in scores}
+
+
+async def test_a_score_that_its_late_rollout_does_not_name_is_an_orphan(build: Builder) -> None:
+    """It came before its rollout, which came after its group was closed: nothing else will ever move it."""
+    await build.declare()
+    group = await build.open()
+    late = build.rollout(group, 0, calls=0)
+    await build.send([build.score(late.id)])
+    await build.pass_deadline("deadline", group)
+    await build.report(late)
+    (row,) = await build.sql("SELECT state, reason FROM trajectories")
+    assert tuple(row) == ("orphan", "not-named")
