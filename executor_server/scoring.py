@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from executor_server.judge import expert_score
 from shared.environments.base import Environment, ToolCall, ToolResult, Trace
@@ -9,9 +10,11 @@ from shared.policy.store import TrajectoryStore
 from shared.policy.types import Trajectory
 from shared.schemas.rollout import TrajectoryItem, TrajectoryReport
 from shared.schemas.run import RunSpec
-from shared.serving.submitter import SETTLED, Submitter
+from shared.serving.submitter import Submitter
 
 JUDGE_FAILED = "judge-failed"
+SCORE = "r_expert"
+"""The fact that is there once a trajectory is judged; written together with its report."""
 JUDGEMENTS_AT_ONCE = 32
 """Threads of the judge. They are its own: a slow judge must not take the threads in which the tools run."""
 
@@ -52,9 +55,10 @@ class Scoring:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def recover(self, run: str) -> None:
-        """Score again what a past process stored and the sync service never answered for."""
+        """Report what a past process scored and the sync service never answered for; score what it only stored."""
+        await self._submitter.recover()
         for trajectory in await self._store.unreleased(run):
-            if SETTLED not in trajectory.facts:
+            if SCORE not in trajectory.facts:
                 self.start(trajectory)
 
     async def _score(self, trajectory: Trajectory, spec: RunSpec) -> None:
@@ -63,8 +67,8 @@ class Scoring:
             trace = _trace(trajectory)
             r_expert = await expert_score(self._environment, trajectory.id, trace, spec.score_deadline_s, self._threads)
         report = _report(trajectory, r_format, r_expert)
-        facts = trajectory.facts | {"r_expert": r_expert}
-        self._submitter.submit(TrajectoryItem(id=trajectory.id, body=report), facts)
+        write = partial(self._store.set_facts, trajectory.id, trajectory.facts | {SCORE: r_expert})
+        await self._submitter.submit(TrajectoryItem(id=trajectory.id, body=report), write)
 
 
 def _report(trajectory: Trajectory, r_format: int, r_expert: float | None) -> TrajectoryReport:

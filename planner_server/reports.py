@@ -1,37 +1,31 @@
-"""Final slots on their way to the sync service: the rollout is stored first, with its report, and then submitted."""
+"""Final slots on their way to the sync service: a rollout is stored together with its report, which is then sent."""
+
+from functools import partial
 
 from planner_server.rollout import Rollout
 from shared.policy.store import TrajectoryStore
 from shared.policy.types import Trajectory
 from shared.schemas.rollout import RolloutItem, RolloutReport
-from shared.serving.submitter import SETTLED, Submitter
+from shared.serving.submitter import Submitter
 
 RECOVER_S = 60.0
 
 
 class Reports:
-    """Takes over final slots. An aborted one has no trajectory: a restart tries its slot again."""
+    """Takes over final slots. An aborted one has no trajectory."""
 
-    def __init__(self, run: str, store: TrajectoryStore, submitter: Submitter[RolloutItem]) -> None:
-        self._run = run
+    def __init__(self, store: TrajectoryStore, submitter: Submitter[RolloutItem]) -> None:
         self._store = store
         self._submitter = submitter
 
     async def report(self, rollout: str, report: RolloutReport, result: Rollout | None) -> None:
         """Store what there is, and submit."""
-        facts = None
-        if result is not None:
-            trajectory = _trajectory(report, result)
-            await self._store.put(trajectory)
-            facts = trajectory.facts
-        self._submitter.submit(RolloutItem(id=rollout, body=report), facts)
+        write = partial(self._store.put, _trajectory(report, result)) if result is not None else None
+        await self._submitter.submit(RolloutItem(id=rollout, body=report), write)
 
     async def recover(self) -> None:
         """Submit what a past process stored and the sync service never answered for, before slots are tried again."""
-        for trajectory in await self._store.unreleased(self._run):
-            if SETTLED not in trajectory.facts:
-                report = RolloutReport.model_validate_json(trajectory.facts["report"])
-                self._submitter.submit(RolloutItem(id=trajectory.id, body=report), trajectory.facts)
+        await self._submitter.recover()
         await self._submitter.flush(RECOVER_S)
 
 
@@ -47,7 +41,6 @@ def _trajectory(report: RolloutReport, result: Rollout) -> Trajectory:
         version=episode.version,
         messages=episode.messages,
         facts={
-            "report": report.model_dump_json(),
             "status": episode.status,
             "reason": episode.reason,
             "answer": episode.answer,

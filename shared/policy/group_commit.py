@@ -19,8 +19,8 @@ CLOSE_S = 30.0
 class GroupCommit:
     """Consumes operations from a queue; each is durable when its future is done, and fails alone where it raises.
 
-    An operation checks first and then writes, so that one which raises has written nothing. A fault of SQLite itself
-    (a full disk) rolls the whole transaction back, and everything in it fails with Unavailable: nothing is half done.
+    Of an operation that raises nothing is written. A fault of SQLite itself (a full disk) rolls the whole transaction
+    back, and everything in it fails with Unavailable: nothing is half done.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
@@ -81,9 +81,13 @@ class GroupCommit:
             future.set_exception(fault) if fault else future.set_result(result)
 
     def _attempt(self, operation: Callable[[sqlite3.Connection], Any]) -> tuple[Any, Exception | None]:
+        self._connection.execute("SAVEPOINT operation")
         try:
-            return operation(self._connection), None
+            outcome = operation(self._connection), None
         except sqlite3.Error:
             raise
         except Exception as fault:  # noqa: BLE001 it belongs to the caller, who gets it from the future
-            return None, fault
+            self._connection.execute("ROLLBACK TO operation")
+            outcome = None, fault
+        self._connection.execute("RELEASE operation")
+        return outcome

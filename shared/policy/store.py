@@ -17,6 +17,7 @@ from shared.policy.records import COLUMNS, Record, connect, dumps, pack, prepare
 from shared.policy.types import Trajectory
 
 T = TypeVar("T")
+Write = Callable[[sqlite3.Connection], Any]
 PURGE_ROWS = 64
 ROW_OVERHEAD = 512
 """Bytes of index, header and page slack that a row costs beside its values."""
@@ -31,28 +32,42 @@ class TrajectoryStore:
         self._max_bytes = max_bytes
         connection = connect(path, write=True)
         prepare(connection)
-        self._writer = GroupCommit(connection, path)
+        self.writer = GroupCommit(connection, path)
+        """Writes to the file: the spool's reports too."""
         self._reading = connect(path, write=False)
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trajectory-reader")
 
-    async def put(self, trajectory: Trajectory) -> None:
+    async def put(self, trajectory: Trajectory, also: Write | None = None) -> None:
         """Store it; durable on return. The same again is fine, another body under its id is BodyConflict.
 
-        Overloaded: the bound is reached and nothing is released. A cancelled put may have been stored.
+        `also` is written in the same transaction. Overloaded: the bound is reached and nothing is released. A cancelled
+        put may have been stored.
         """
         record = pack(trajectory)
-        await self._write(lambda connection: _insert(connection, record, self._max_bytes))
+
+        def insert(connection: sqlite3.Connection) -> None:
+            _insert(connection, record, self._max_bytes)
+            if also is not None:
+                also(connection)
+
+        await self._write(insert)
 
     async def get(self, ids: Iterable[str]) -> dict[str, Trajectory]:
         """The stored ones among `ids`."""
         wanted = list(ids)
         return await self._read(lambda connection: read(connection, wanted))
 
-    async def set_facts(self, id_: str, facts: dict[str, Any]) -> None:
-        """Replace the facts of a trajectory; durable on return."""
+    async def set_facts(self, id_: str, facts: dict[str, Any], also: Write | None = None) -> None:
+        """Replace the facts of a trajectory; durable on return. `also` is written in the same transaction."""
         text = dumps(facts)
-        if not await self._write(lambda connection: connection.execute(SET_FACTS, (text, id_)).rowcount):
-            raise NotFound(f"there is no trajectory {id_} in this store")
+
+        def update(connection: sqlite3.Connection) -> None:
+            if not connection.execute(SET_FACTS, (text, id_)).rowcount:
+                raise NotFound(f"there is no trajectory {id_} in this store")
+            if also is not None:
+                also(connection)
+
+        await self._write(update)
 
     async def unreleased(self, run: str) -> list[Trajectory]:
         """What no checkpoint contains yet, in the order of its storing: a restarted server goes on from it."""
@@ -73,12 +88,12 @@ class TrajectoryStore:
 
     def close(self) -> None:
         """Write what waits, then close; blocks for a commit at most."""
-        self._writer.close()
+        self.writer.close()
         self._reader.shutdown(wait=True)
         self._reading.close()
 
     async def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
-        return await asyncio.wrap_future(self._writer.submit(operation))
+        return await asyncio.wrap_future(self.writer.submit(operation))
 
     async def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reader, query, self._reading)

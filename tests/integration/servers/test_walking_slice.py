@@ -178,7 +178,16 @@ def test_equal_parallel_delegations_stay_two_invocations(record: Record):
 @pytest.mark.parametrize("reason", ["malformed-call", "turn-limit", "call-limit"])
 def test_broken_and_limited_rollouts_are_trained_like_any_other(record: Record, reason: str):
     assert any(facts["reason"] == reason for facts in record.stored["planner"].values())
-    assert all(facts["settled"] == "accepted" for facts in record.stored["planner"].values())
+
+
+@pytest.mark.parametrize("role", ["planner", "executor"])
+def test_every_report_was_acknowledged(record: Record, module_folder: Path, role: str):
+    assert record.stored[role]
+    with sqlite3.connect(module_folder / role / "trajectories.sqlite") as connection:
+        assert connection.execute("SELECT (SELECT count(*) FROM spool), (SELECT count(*) FROM refused)").fetchone() == (
+            0,
+            0,
+        )
 
 
 def test_an_unknown_tool_is_an_error_that_the_planner_sees(record: Record):

@@ -125,13 +125,13 @@ async def test_a_store_that_cannot_write_says_so_and_keeps_what_it_has(store, ma
     await store.put(kept)
     pages = sqlite3.connect(store.path).execute("PRAGMA page_count").fetchone()[0]
     limit = await asyncio.wrap_future(
-        store._writer.submit(lambda c: c.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+        store.writer.submit(lambda c: c.execute(f"PRAGMA max_page_count = {pages}").fetchone())
     )
     assert limit == (pages,)
     with pytest.raises(Unavailable, match="full"):  # what SQLite says of a full disk, too
         await store.put(make_trajectory(5000, id=refused.id))
     assert set(await store.get([kept.id, refused.id])) == {kept.id}
-    await asyncio.wrap_future(store._writer.submit(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchone()))
+    await asyncio.wrap_future(store.writer.submit(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchone()))
     await store.put(refused)
     assert set(await store.get([kept.id, refused.id])) == {kept.id, refused.id}
 
@@ -187,7 +187,7 @@ def write_until_killed(path: Path) -> list[int]:
 async def test_every_commit_is_synced_to_disk(store):
     """Of a crash of the whole machine, which no test can stage, these two settings are the guarantee."""
     pragmas = ("journal_mode", "synchronous")
-    query = store._writer.submit(lambda c: [c.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas])
+    query = store.writer.submit(lambda c: [c.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas])
     assert await asyncio.wrap_future(query) == ["wal", 2]
 
 

@@ -1,6 +1,7 @@
 """The executor's root task and its route, up to where they meet the policy."""
 
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from executor_server.invocations import Invocations
 from shared.errors import Unavailable
 from shared.http.admission import AdmissionConfig
 from shared.ids import new_id
+from shared.policy.store import TrajectoryStore
 from shared.schemas.invocation import InvocationRequest
 
 
@@ -29,8 +31,11 @@ async def test_an_invocation_for_another_run_is_a_conflict():
     assert answer.json()["detail"] == "this server works for run ours, not theirs"
 
 
-async def test_no_invocation_is_taken_before_the_unscored_ones_of_the_past_are_known(monkeypatch: pytest.MonkeyPatch):
+async def test_no_invocation_is_taken_before_the_unscored_ones_of_the_past_are_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     app, asked = FastAPI(), []
+    store = TrajectoryStore(tmp_path / "t.sqlite", 2**20)
 
     async def unreleased(run: str) -> list[Any]:
         asked.append((run, hasattr(app.state, "parts")))
@@ -38,7 +43,7 @@ async def test_no_invocation_is_taken_before_the_unscored_ones_of_the_past_are_k
 
     @asynccontextmanager
     async def station(*_: Any):
-        store = SimpleNamespace(unreleased=unreleased)
+        monkeypatch.setattr(store, "unreleased", unreleased)
         policy = SimpleNamespace(store=store, sampler=None, checkpoint_path=None)
         sync = SimpleNamespace(submit_trajectories=None)
         member = SimpleNamespace(drain=None)
@@ -48,4 +53,5 @@ async def test_no_invocation_is_taken_before_the_unscored_ones_of_the_past_are_k
     config: Any = SimpleNamespace(run="r", limits=None, sampling=None, invocation_deadline_s=1.0)
     with pytest.raises(Unavailable, match="seen enough"):
         await serve_run(app, config, None)
+    store.close()
     assert asked == [("r", False)]
