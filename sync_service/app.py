@@ -70,7 +70,7 @@ def create_app(config: SyncConfig) -> FastAPI:
     install_problems(app)
     install_health(app, checks(service))
     app.include_router(all_routes())
-    install_lanes(app, config.admission)
+    install_lanes(app, config.admission, config.held_requests)
     install_metrics(app, service.metrics, service.refresh_metrics)
     install_protocol(app)
     install_requests(app)

@@ -23,6 +23,8 @@ class SyncConfig(Config):
     reserved_connections: Annotated[int, Field(ge=1, le=50)] = 3
     """Beside the pool, for heartbeats, renewals, acks and health: bulk writes cannot take them."""
     admission: AdmissionConfig = AdmissionConfig(in_work=32, waiting=512)
+    held_requests: Annotated[int, Field(ge=1)] = 1024
+    """Long polls and event streams at once, which are counted apart."""
     poll_s: Positive = 0.25
     """How often a waiter looks while no Redis wakes it."""
     poll_with_redis_s: Positive = 2.0

@@ -14,11 +14,11 @@ WAITS = re.compile(rb"(^|&)wait=(?!0(\.0*)?(&|$))")
 URGENT_IN_WORK = 16
 
 
-def install_lanes(app: FastAPI, config: AdmissionConfig) -> None:
+def install_lanes(app: FastAPI, config: AdmissionConfig, held_requests: int) -> None:
     """Admission for the sync service."""
-    bulk = Lane("concurrent", config.in_work, config.waiting, config.wait_s)
+    bulk = Lane("bulk", config.in_work, config.waiting, config.wait_s)
     urgent = Lane("urgent", URGENT_IN_WORK, config.waiting, config.wait_s)
-    held = Lane("held", config.held)
+    held = Lane("held", held_requests)
 
     def lane_of(scope: Scope) -> Lane:
         if URGENT.fullmatch(scope["path"]):

@@ -31,8 +31,6 @@ class AdmissionConfig(Config):
     waiting: Count = 1024
     wait_s: Annotated[float, Field(gt=0, le=60)] = 10.0
     """How long a request may wait for its turn."""
-    held: Count = 1024
-    """Long polls and event streams, which are counted apart."""
 
 
 class Lane:
@@ -68,7 +66,7 @@ class Lane:
 
     def _refuse(self, why: str) -> None:
         self.refused += 1
-        raise Overloaded(f"too many {self.name} requests: {why}")
+        raise Overloaded(f"too many requests at once (lane {self.name}): {why}")
 
 
 class Admission:
@@ -103,7 +101,7 @@ def install_admission(app: FastAPI, lanes: Iterable[Lane], lane_of: Callable[[Sc
 
 def one_lane(app: FastAPI, config: AdmissionConfig) -> None:
     """Admission for a server on which all requests are alike."""
-    lane = Lane("concurrent", config.in_work, config.waiting, config.wait_s)
+    lane = Lane("all", config.in_work, config.waiting, config.wait_s)
     install_admission(app, [lane], lambda _: lane)
 
 

@@ -21,8 +21,10 @@ LONG_S = 30.0
 @pytest.fixture
 def sync_config(sync_config: SyncConfig) -> SyncConfig:
     """A small service, which is easy to fill."""
-    small = AdmissionConfig(in_work=IN_WORK, waiting=WAITING, held=HELD)
-    return sync_config.model_copy(update={"pool_size": 2, "reserved_connections": 1, "admission": small})
+    small = AdmissionConfig(in_work=IN_WORK, waiting=WAITING)
+    return sync_config.model_copy(
+        update={"pool_size": 2, "reserved_connections": 1, "admission": small, "held_requests": HELD}
+    )
 
 
 @asynccontextmanager
