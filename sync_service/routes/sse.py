@@ -30,7 +30,8 @@ class EventStream(StreamingResponse):
     """
 
     def __init__(self, frames: AsyncIterator[bytes], at_end: Callable[[], None]) -> None:
-        super().__init__(frames, media_type="text/event-stream", headers={"cache-control": "no-store"})
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # no proxy keeps frames back
+        super().__init__(frames, media_type="text/event-stream", headers=headers)
         self._at_end = at_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

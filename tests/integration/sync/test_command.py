@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
-import psutil
 import psycopg
 import pytest
 
@@ -81,18 +80,27 @@ async def test_it_serves_on_its_own_database_and_finds_its_data_again_after_kill
 
 
 async def test_a_stop_answers_who_waits_and_does_not_wait_for_them(folder: Path, port: int) -> None:
-    async with service(port, "--embedded", str(folder)) as process, SyncClient(f"http://127.0.0.1:{port}") as client:
+    url = f"http://127.0.0.1:{port}"
+    async with (
+        service(port, "--embedded", str(folder)) as process,
+        SyncClient(url) as client,
+        httpx.AsyncClient(base_url=url, timeout=60) as http,
+        http.stream("GET", "/v1/events", headers={"accept": "text/event-stream"}) as stream,
+    ):
         await client.declare_run("r1", RunSpec(steps=9))
         asked = asyncio.create_task(client.status("r1", open_step=9, wait_s=60.0))
-        await until(lambda: len(_connections(process.pid, port)) >= 1)
+        polled = asyncio.create_task(http.get("/v1/events?after=99&wait=60"))
+        await until(lambda: {"tandem_sync_waits 2.0", "tandem_sync_event_streams 1.0"} <= _metrics(url))
         process.send_signal(signal.SIGTERM)
         assert (await asked).open_through == 2
+        assert (await polled).json() == {"items": [], "after": 99}
+        assert any([line.startswith("id: ") async for line in stream.aiter_lines()])
         await asyncio.to_thread(process.wait, 30)
     assert process.returncode == 0
 
 
-def _connections(pid: int, port: int) -> list:
-    return [c for c in psutil.Process(pid).net_connections() if c.laddr[1] == port and c.status == "ESTABLISHED"]
+def _metrics(url: str) -> set[str]:
+    return set(httpx.get(f"{url}/metrics", timeout=5.0).text.splitlines())
 
 
 async def test_it_serves_on_a_database_that_is_given_once_it_is_migrated(postgres_url: str, port: int) -> None:
