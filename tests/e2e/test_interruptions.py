@@ -1,8 +1,10 @@
 """Ctrl-C, a killed server, a port in use: one clear line, nothing left behind, and `resume` goes on."""
 
 import json
+import re
 import signal
 import socket
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -25,10 +27,22 @@ def until_acked(demo: Demo, run: Path, step: int) -> None:
     demo.children()
 
 
+def watched(demo: Demo) -> dict:
+    """What the command shows that the demo prints to watch it."""
+    (command,) = re.findall(r"^watch: (.+)$", demo.output, flags=re.MULTILINE)
+    shown = subprocess.run(
+        ["bash", "-c", f"{command} --fail -sS"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert shown.returncode == 0, shown.stderr
+    return json.loads(shown.stdout)
+
+
 def test_ctrl_c_stops_all_and_resume_finishes(start, tmp_path: Path):
     run = tmp_path / "run"
     demo = start("run.steps=12", "planner.policy.checkpoints.every=2", "executor.policy.checkpoints.every=2")
     until_acked(demo, run, 2)
+    assert watched(demo)["roles"]["planner"]["acked_step"] >= 2
+    assert {file.stat().st_mode & 0o777 for file in (run / "keys").glob("*.key")} == {0o600}
     demo.process.send_signal(signal.SIGINT)
     assert demo.wait() == 130, demo.output
     assert f"tandem resume {run}" in demo.output
