@@ -38,6 +38,8 @@ log = structlog.get_logger()
 
 LEASE_WAIT_S = 20.0
 HELD_POLL_S = 1.0
+RELEASE_S = 5.0
+"""How long the end of a trainer may wait for the service to hear of it: a failed attempt must count."""
 ABANDON_AT = 0.7
 """The share of a lease's time to live after which a trainer that could not renew gives the step up."""
 RENEWALS_PER_TTL = 5
@@ -246,5 +248,5 @@ class Delivery:
         """Give the stream back. A stop that was asked for is no failed attempt."""
         error = None if reason == "cancelled" else reason
         body = ReleaseRequest(worker=self._stream.worker, epoch=self.epoch, error=error)
-        async with asyncio.timeout(HELD_POLL_S):
+        async with asyncio.timeout(RELEASE_S):
             await self._stream.renewals.release(self._stream.run, self._stream.role, body)
