@@ -35,6 +35,7 @@ from shared.http.guard import PLANNER
 from shared.http.health import install_health
 from shared.http.problems import install_problems
 from shared.http.protocol import install_protocol
+from shared.http.requests import install_requests
 from shared.ids import Id
 from shared.policy.policy import Policy
 from shared.schemas.invocation import InvocationAnswer, InvocationRequest
@@ -42,6 +43,7 @@ from shared.schemas.rollout import TrajectoryItem
 from shared.schemas.run import RunSpec
 from shared.serving.access import guard_server
 from shared.serving.lifespan import rooted
+from shared.serving.metrics import install_server_metrics
 from shared.serving.routes import install_common_routes, json, part, ready
 from shared.serving.station import station
 from shared.serving.submitter import Submitter
@@ -57,6 +59,7 @@ class Parts:
     config: ExecutorConfig
     policy: Policy
     invocations: Invocations
+    submitter: Submitter[TrajectoryItem]
 
 
 def create_app(config: ExecutorConfig, *, sync: httpx.AsyncBaseTransport | None = None) -> FastAPI:
@@ -66,6 +69,7 @@ def create_app(config: ExecutorConfig, *, sync: httpx.AsyncBaseTransport | None 
         version="1",
         lifespan=lambda app: rooted(app, partial(serve_run, app, config, sync)),
         openapi_url=None,
+        redirect_slashes=False,
     )
     install_problems(app)
     install_health(app, {"policy": partial(ready, app)})
@@ -76,9 +80,11 @@ def create_app(config: ExecutorConfig, *, sync: httpx.AsyncBaseTransport | None 
         response_model=InvocationAnswer,
         openapi_extra=openapi_body(InvocationRequest),
     )(invoke)
-    guard_server(app, config)
     one_lane(app, config.admission)
+    install_server_metrics(app)
     install_protocol(app)
+    install_requests(app)
+    guard_server(app, config)
     return app
 
 
@@ -119,7 +125,7 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
         invocations = Invocations(agent, config.invocation_deadline_s)
         stack.push_async_callback(invocations.close)
         await scoring.recover(config.run)  # before the first new one is stored, which would be scored twice
-        app.state.parts = Parts(config, here.policy, invocations)
+        app.state.parts = Parts(config, here.policy, invocations, submitter)
         async with asyncio.TaskGroup() as loops:
             loops.create_task(watch(here.policy))
             loops.create_task(here.member.heartbeats())

@@ -34,6 +34,7 @@ from shared.http.guard import OPERATOR, VIEWER
 from shared.http.health import install_health
 from shared.http.problems import install_problems
 from shared.http.protocol import install_protocol
+from shared.http.requests import install_requests
 from shared.http.wire import wire
 from shared.ids import Id
 from shared.policy.policy import Policy
@@ -41,6 +42,7 @@ from shared.schemas.invocation import EvaluationRequest, EvaluationView
 from shared.schemas.rollout import RolloutItem
 from shared.serving.access import guard_server
 from shared.serving.lifespan import rooted
+from shared.serving.metrics import install_server_metrics
 from shared.serving.routes import install_common_routes, json, part, ready
 from shared.serving.secrets import secret
 from shared.serving.station import station
@@ -62,6 +64,7 @@ class Parts:
 
     policy: Policy
     evaluations: Evaluations
+    submitter: Submitter[RolloutItem]
 
 
 def create_app(config: PlannerConfig, wires: Wires = Wires()) -> FastAPI:
@@ -71,6 +74,7 @@ def create_app(config: PlannerConfig, wires: Wires = Wires()) -> FastAPI:
         version="1",
         lifespan=lambda app: rooted(app, partial(serve_run, app, config, wires)),
         openapi_url=None,
+        redirect_slashes=False,
     )
     install_problems(app)
     install_health(app, {"policy": partial(ready, app)})
@@ -84,9 +88,11 @@ def create_app(config: PlannerConfig, wires: Wires = Wires()) -> FastAPI:
     )
     starting(start_evaluation)
     app.get(path, dependencies=[VIEWER], response_model=EvaluationView)(evaluation_view)
-    guard_server(app, config)
     one_lane(app, config.admission)
+    install_server_metrics(app)
     install_protocol(app)
+    install_requests(app)
+    guard_server(app, config)
     return app
 
 
@@ -129,8 +135,8 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
             roller, here.policy.checkpoint_path, config.sampling, places=places, attempts=attempts
         )
         stack.push_async_callback(evaluations.close)
-        app.state.parts = Parts(here.policy, evaluations)
         submitter: Submitter[RolloutItem] = Submitter(here.sync.submit_rollouts, RolloutItem, here.policy.store)
+        app.state.parts = Parts(here.policy, evaluations, submitter)
         reports = Reports(here.policy.store, submitter)
         async with asyncio.TaskGroup() as loops:
             loops.create_task(watch(here.policy))

@@ -59,7 +59,7 @@ class Delegations:
                 evaluation=self.evaluation,
             )
         except ValidationError:  # the rest is ours, and valid
-            raise PromptTooLong from None
+            raise PromptTooLong("the subtask is too long, or holds a NUL") from None
         answer = self.made[invocation] = await self.executor.invoke(invocation, request)
         return answer
 

@@ -64,7 +64,7 @@ def create_app(config: SyncConfig) -> FastAPI:
                 await service.database.close()
                 await service.urgent.close()
 
-    app = FastAPI(title="Tandem sync service", version="1", lifespan=lifespan, openapi_url=None)
+    app = FastAPI(title="Tandem sync service", version="1", lifespan=lifespan, openapi_url=None, redirect_slashes=False)
     app.state.service = service
     app.state.on_stop = doorbell.stop
     install_problems(app)

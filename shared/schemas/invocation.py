@@ -13,6 +13,7 @@ Checkpoint = Annotated[str, StringConstraints(pattern=r"^(initial|latest|best|li
 Temperature = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 Split = Literal["train", "validation", "test"]
 Prose = Annotated[str, StringConstraints(max_length=100_000)]
+Subtask = Annotated[str, StringConstraints(max_length=100_000, pattern=r"^[^\x00]*$")]
 
 
 class EvaluationPolicy(Wire):
@@ -28,7 +29,7 @@ class InvocationRequest(Wire):
     run: Name
     rollout: Id
     index: Step
-    subtask: Prose
+    subtask: Subtask
     task_id: Text
     split: Split = "train"
     evaluation: EvaluationPolicy | None = None

@@ -128,13 +128,15 @@ def tries(table: dict[str, str], keyring: Keyring) -> Iterator[tuple[str, Caller
 
 
 async def ask(
-    http: httpx.AsyncClient, call: str, caller: Caller, parts: dict[str, Any], body: dict[str, Any] | None
+    http: httpx.AsyncClient, call: str, caller: Caller, parts: dict[str, Any], body: dict[str, Any] | str | None
 ) -> httpx.Response:
     """Call as `caller`, who names its own role where a role is named."""
     role = caller.role if caller.role in ROLES else "planner"
     places = {"run": RUN, "role": role, "epoch": 1, "step": 1, "worker": f"{role}-1", "name": "best"} | parts
     method, path = call.format_map(_Ids(places)).split()
     headers = {"authorization": caller.header} if caller.header else {}
+    if isinstance(body, str):
+        return await http.request(method, path, headers=headers, content=body)
     content = body | {"role": role} if body and "role" in body else body
     return await http.request(method, path, headers=headers, json=content)
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncGenerator
-from typing import Any
 
 import httpx
 import pytest
@@ -16,11 +15,9 @@ from sync_service import store
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
 from tests.integration.access.matrix import OTHER, RUN, SYNC, Caller, Keyring, ask, routes, tries
+from tests.integration.access.things import things
 from tests.integration.sync.builder import Builder
 from tests.waiting import until
-
-CLAIM = {"worker": "planner-1", "epoch": 1}
-WEIGHTS = {"worker": "planner-1", "updates": 0, "checksum": "0" * 64}
 
 
 @pytest.fixture
@@ -57,33 +54,6 @@ async def http(guarded: FastAPI) -> AsyncGenerator[httpx.AsyncClient]:
     """A bare client."""
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=guarded), base_url="http://sync") as client:
         yield client
-
-
-async def things(build: Builder) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Ids of things of RUN, and a valid body for each call that takes one."""
-    rollout, _ = await build.fill(1)
-    score = build.scores(rollout)[0]
-    group = rollout.body.group
-    (delivery, *_) = await build.sql("SELECT id FROM deliveries")
-    ids = {"group": group, "rollout": rollout.id, "trajectory": score.id, "delivery": delivery.id}
-    as_sent = {noun: json.loads(item.model_dump_json()) for noun, item in (("r", rollout), ("t", score))}
-    stream = "POST /v1/runs/{run}/streams/{role}:"
-    bodies = {
-        "PUT /v1/runs/{run}": json.loads(build.spec.model_dump_json()),
-        "PUT /v1/groups/{group}": {"run": RUN, "step": 1, "index": 0, "task_id": "t"},
-        "PUT /v1/rollouts/{rollout}": as_sent["r"]["body"],
-        "POST /v1/rollouts:batch": {"items": [as_sent["r"]]},
-        "PUT /v1/trajectories/{trajectory}": as_sent["t"]["body"],
-        "POST /v1/trajectories:batch": {"items": [as_sent["t"]]},
-        f"{stream}resume": WEIGHTS | {"step": 0},
-        f"{stream}lease": CLAIM,
-        f"{stream}renew": CLAIM,
-        f"{stream}release": CLAIM,
-        f"{stream}ack": {"epoch": 1, "step": 1, "outcome": "trained", "updates": 1, "fates": {}},
-        "PUT /v1/runs/{run}/policies/{role}/{epoch}.{step}": WEIGHTS,
-        "PUT /v1/runs/{run}/workers/{worker}": {"role": "planner", "url": "http://here", "device": "cpu", "doing": ""},
-    }
-    return ids, bodies
 
 
 def test_every_route_is_in_the_matrix(sync_config: SyncConfig):
