@@ -2,15 +2,23 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
 
+import httpx
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from hypothesis import settings
 
 from shared.client import SyncClient
 from shared.http.serve import bind
+from sync_service.app import create_app
+from sync_service.config import SyncConfig
+from tests.faults.world import World
 from tests.integration.sync.builder import Builder
+
+settings.register_profile("faults")  # pytest tests/faults --hypothesis-profile=faults: many more examples
 
 
 @pytest.fixture
@@ -36,3 +44,19 @@ async def port(sync_app: FastAPI) -> AsyncGenerator[int]:
     server.should_exit = True
     sync_app.state.on_stop()
     await serving
+
+
+@pytest.fixture
+def worlds(database: str, tmp_path: Path) -> Generator:
+    """Makes worlds on one app."""
+    config = SyncConfig(auth="loopback", database_url=database, reaper_s=3600, disk_folder=tmp_path)
+    app = create_app(config)
+    with asyncio.Runner() as runner:
+        lifespan = app.router.lifespan_context(app)
+        runner.run(lifespan.__aenter__())
+        client = SyncClient("http://sync", transport=httpx.ASGITransport(app=app), retry_for_s=5)
+        try:
+            yield lambda: World(runner, Builder(app, client))
+        finally:
+            runner.run(client.close())
+            runner.run(lifespan.__aexit__(None, None, None))

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from shared.schemas import ROLES
-from tests.faults import ledger, unfinished
+from tests.faults import invariants, ledger, unfinished
 from tests.faults.weights import surviving
 
 
@@ -23,12 +23,13 @@ class Verdict:
     double_consumed: int = 0
     stale_acks_accepted: int = 0
     stuck: int = 0
+    inconsistent: int = 0
     findings: list[str] = field(default_factory=list)
 
     @property
     def good(self) -> bool:
-        """Nothing was lost, taken twice, taken from a zombie, or left waiting."""
-        return not (self.lost or self.double_consumed or self.stale_acks_accepted or self.stuck)
+        """Nothing was lost, taken twice, taken from a zombie, or left waiting, and the tables agree."""
+        return not self.findings
 
     def add(self, kind: str, findings: Iterable[str]) -> None:
         """Count findings of one kind."""
@@ -45,6 +46,7 @@ def judge(folder: Path, conninfo: str, runs: list[str]) -> Verdict:
         verdict.add("lost", _lost(database, entries))
         verdict.add("stale_acks_accepted", stale_acks(entries))
         verdict.add("stuck", unfinished.all_of(database, runs))
+        verdict.add("inconsistent", invariants.broken(database))
         for run in runs:
             for role in ROLES:
                 trained = surviving(folder / f"{run}-{role}")

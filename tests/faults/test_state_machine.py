@@ -1,22 +1,12 @@
 """Random calls against the real service and a pure model: the same answers, and the same tables after each."""
 
-import asyncio
-from collections.abc import Generator
-from pathlib import Path
-
-import httpx
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from shared.client import SyncClient
-from sync_service.app import create_app
-from sync_service.config import SyncConfig
 from tests.faults.model import GROUPS, SLOTS, STEPS, Model, Rollout
 from tests.faults.model_streams import ROLES
 from tests.faults.world import World
-from tests.integration.sync.builder import Builder
 
 LONG = settings.get_current_profile_name() == "faults"  # pytest --hypothesis-profile=faults
 ROLLOUTS = STEPS * GROUPS * SLOTS + 2
@@ -197,22 +187,6 @@ class Calls(RuleBasedStateMachine):
                 for role, s in streams.of.items()
             },
         }
-
-
-@pytest.fixture
-def worlds(database: str, tmp_path: Path) -> Generator:
-    """Makes worlds on one app."""
-    config = SyncConfig(auth="loopback", database_url=database, reaper_s=3600, disk_folder=tmp_path)
-    app = create_app(config)
-    with asyncio.Runner() as runner:
-        lifespan = app.router.lifespan_context(app)
-        runner.run(lifespan.__aenter__())
-        client = SyncClient("http://sync", transport=httpx.ASGITransport(app=app), retry_for_s=5)
-        try:
-            yield lambda: World(runner, Builder(app, client))
-        finally:
-            runner.run(client.close())
-            runner.run(lifespan.__aexit__(None, None, None))
 
 
 def test_every_answer_and_every_table_is_the_models(worlds) -> None:

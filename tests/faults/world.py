@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 
 from shared.errors import TandemError
 from shared.ids import derived_id
@@ -44,6 +44,10 @@ class World:
                 return error.type
 
         return self._runner.run(answered())
+
+    def run_now(self, work: Coroutine) -> object:
+        """The result of `work`; an error is raised."""
+        return self._runner.run(work)
 
     def id(self, *parts: object) -> str:
         """A UUID for a name of the model."""
