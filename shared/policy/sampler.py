@@ -18,6 +18,8 @@ class TransformersSampler:
 
     def __init__(self, child: Child) -> None:
         self.child = child
+        self.waiting = self.turns = self.tokens = 0
+        """Turns that are asked for and not answered, turns that were, and the tokens sampled for them."""
 
     @classmethod
     async def spawn(cls, config: PolicyConfig, log: Path, threads: int) -> "TransformersSampler":
@@ -36,8 +38,15 @@ class TransformersSampler:
             "stop_ids": params.stop_ids,
             "checkpoint": None if checkpoint is None else str(checkpoint),
         }
-        answer = await self.child.call("generate", arguments, GENERATE_S)
-        return Completion(**answer | {"version": PolicyVersion(**answer["version"])})
+        self.waiting += 1
+        try:
+            answer = await self.child.call("generate", arguments, GENERATE_S)
+        finally:
+            self.waiting -= 1
+        completion = Completion(**answer | {"version": PolicyVersion(**answer["version"])})
+        self.turns += 1
+        self.tokens += len(completion.token_ids)
+        return completion
 
     async def load_weights(self, folder: Path, version: PolicyVersion) -> str:
         """Use the weights in `folder` from the next batch on; returns the checksum of what was loaded."""

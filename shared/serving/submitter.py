@@ -46,6 +46,11 @@ class Submitter(Generic[Item]):
         self._idle = asyncio.Event()
         self._idle.set()
 
+    @property
+    def pending(self) -> int:
+        """How many wait to be sent."""
+        return len(self._pending)
+
     async def recover(self) -> None:
         """Take over what a past process left; before the first `submit`."""
         for id, body in await self._spool.waiting():

@@ -23,7 +23,7 @@ async def test_an_invocation_for_another_run_is_a_conflict():
     config: Any = SimpleNamespace(run="ours", keys_file=None, admission=AdmissionConfig())
     unused: Any = None
     app = create_app(config)
-    app.state.parts = Parts(config, unused, Invocations(unused, 1.0))
+    app.state.parts = Parts(config, unused, Invocations(unused, 1.0), unused)
     body = InvocationRequest(run="theirs", rollout=new_id(), index=0, subtask="s", task_id="t").model_dump_json()
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://executor") as client:
         answer = await client.put(f"/v1/invocations/{new_id()}", content=body)
