@@ -1,10 +1,12 @@
 """What the database itself refuses, whatever the code above it does."""
 
+import asyncio
 from collections.abc import Generator
 
 import psycopg
 import pytest
 
+from shared.errors import Conflict
 from tests.integration.sync.builder import Builder
 
 
@@ -15,16 +17,16 @@ def raw(database: str) -> Generator[psycopg.Connection]:
         yield connection
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1.5", "-0.1"])
-@pytest.mark.parametrize("column", ["rollouts.r_correct", "trajectories.r_expert"])
-async def test_a_reward_that_would_poison_a_batch(
-    build: Builder, raw: psycopg.Connection, column: str, number: str
-) -> None:
+NUMBERS = ("NaN", "Infinity", "-Infinity", "1.5", "-0.1")
+
+
+async def test_a_reward_that_would_poison_a_batch(build: Builder, raw: psycopg.Connection) -> None:
     await build.declare()
     await build.fill(1)
-    table, _, name = column.partition(".")
-    with pytest.raises(psycopg.errors.CheckViolation, match=f"{name}_in_bounds"):
-        raw.execute(f"UPDATE {table} SET {name} = '{number}'".encode())
+    for table, name in (("rollouts", "r_correct"), ("trajectories", "r_expert")):
+        for number in NUMBERS:
+            with pytest.raises(psycopg.errors.CheckViolation, match=f"{name}_in_bounds"):
+                raw.execute(f"UPDATE {table} SET {name} = '{number}'".encode())
 
 
 PLACES = {
@@ -39,9 +41,16 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("key", PLACES)
-async def test_a_place_that_is_taken(build: Builder, raw: psycopg.Connection, key: str) -> None:
+async def test_a_place_that_is_taken(build: Builder, raw: psycopg.Connection) -> None:
     await build.declare()
     await build.fill(1)
-    with pytest.raises(psycopg.errors.UniqueViolation, match=key):
-        raw.execute(PLACES[key].encode())
+    for key, statement in PLACES.items():
+        with pytest.raises(psycopg.errors.UniqueViolation, match=key):
+            raw.execute(statement.encode())
+
+
+async def test_of_many_who_open_one_place_one_does(build: Builder) -> None:
+    await build.declare()
+    results = await asyncio.gather(*[build.open(1, 0) for _ in range(10)], return_exceptions=True)
+    assert sum(isinstance(result, str) for result in results) == 1
+    assert {type(result) for result in results} == {str, Conflict}

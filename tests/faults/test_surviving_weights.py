@@ -1,5 +1,7 @@
 """The last checkpoint's weights hold each batch once, wherever in a step the trainer died."""
 
+from pathlib import Path
+
 import pytest
 
 from shared.client import SyncClient
@@ -40,17 +42,19 @@ async def life(client: SyncClient, run: str, weights: ToyWeights, dies: str = ""
         weights.save(ack)
 
 
-@pytest.mark.parametrize("at", [1, 2, 3, 4])
 @pytest.mark.parametrize("dies", ["update", "checkpoint", "ack", "confirm"])
-async def test_each_batch_is_in_the_weights_once(build: Builder, tmp_path, dies: str, at: int) -> None:
-    await build.declare(steps=STEPS, staleness=STEPS, trained_roles=("planner",), groups_per_step=1)
-    for step in range(1, STEPS + 1):
-        await build.fill(step, calls=0)
-    with pytest.raises(Died):
-        await life(build.client, build.run, ToyWeights(tmp_path), dies, at)
-    await life(build.client, build.run, ToyWeights(tmp_path))
-    held = surviving(tmp_path)
-    assert [step for step, _ in held] == [1, 2, 3, 4]
-    recorded = await build.sql(judge.FATES["planner"].replace("%s", ":run"), run=build.run)
-    assert {str(row.id): row.multiplicity for row in recorded} == {id: n for _, rows in held for id, n in rows.items()}
-    assert len(recorded) == 2 * STEPS
+async def test_each_batch_is_in_the_weights_once(build: Builder, tmp_path: Path, dies: str) -> None:
+    for at in range(1, STEPS + 1):
+        run = Builder(build.app, build.client, run=f"dies-in-{at}")
+        await run.declare(steps=STEPS, staleness=STEPS, trained_roles=("planner",), groups_per_step=1)
+        for step in range(1, STEPS + 1):
+            await run.fill(step, calls=0)
+        with pytest.raises(Died):
+            await life(run.client, run.run, ToyWeights(tmp_path / run.run), dies, at)
+        await life(run.client, run.run, ToyWeights(tmp_path / run.run))
+        held = surviving(tmp_path / run.run)
+        assert [step for step, _ in held] == [1, 2, 3, 4]
+        recorded = await run.sql(judge.FATES["planner"].replace("%s", ":run"), run=run.run)
+        rows = {id: times for _, rows in held for id, times in rows.items()}
+        assert {str(row.id): row.multiplicity for row in recorded} == rows
+        assert len(recorded) == 2 * STEPS
