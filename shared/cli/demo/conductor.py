@@ -6,7 +6,6 @@ beside it -> evaluate the 2x2 -> summary, table, plot.
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from shared.cli.demo.plot import plot_curves
 from shared.cli.demo.services import Services, check_configuration
 from shared.cli.demo.settings import Settings, run_name
 from shared.cli.demo.stage1 import GateFailed, warm_up
+from shared.cli.demo.stopwatch import Stopwatch
 from shared.cli.demo.summary import plain, rose, summarise
 from shared.cli.demo.table import print_table
 from shared.cli.demo.watch import Watch
@@ -35,7 +35,7 @@ NO_RISE_EXIT = 1
 async def conduct(folder: Path, settings: Settings, console: Console) -> int:
     """Run or resume the run in `folder`; the exit code: 0, or 1 where accuracy did not rise beyond its interval."""
     save(settings, folder / "config.toml")
-    clock = Stopwatch()
+    clock = Stopwatch(folder / "seconds.json")
     with bars(console) as progress:
         check_configuration(folder, settings, {"planner": folder, "executor": folder})
         with clock.stage("warm-up"):
@@ -115,19 +115,3 @@ def bars(console: Console) -> Generator[Progress]:
     columns = (TextColumn("{task.description:<18}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
     with Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[note]}"), console=console) as progress:
         yield progress
-
-
-class Stopwatch:
-    """Seconds by stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Generator[None]:
-        """Time one stage."""
-        start = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[name] = time.monotonic() - start

@@ -15,7 +15,8 @@ import tomli_w
 
 from shared.cli.demo.keys import RunKeys
 from shared.cli.demo.settings import Settings, run_name
-from shared.errors import UserError
+from shared.client import SyncClient
+from shared.errors import NotFound, UserError
 from shared.process import Service, tail
 from shared.schemas import ROLES, Role
 
@@ -47,6 +48,8 @@ class Services:
         self._stack = ExitStack()
         ports = (settings.demo.sync_port, settings.demo.planner_port, settings.demo.executor_port)
         host = settings.demo.host
+        self.epochs: dict[Role, int] = {}
+        """Those that the streams had before this start's trainers, which raise them when they resume."""
         self.urls = Urls(*(f"http://{host}:{port or free_port(host)}" for port in ports))
 
     async def __aenter__(self) -> "Services":
@@ -54,6 +57,7 @@ class Services:
         try:
             self._start("sync service", self._sync_command(), "sync")
             await self._ready("sync service", self.urls.sync)
+            self.epochs = await self._epochs()
             for role in ("executor", "planner"):
                 self._start(f"{role} server", self._role_command(role), role)
             for role in ("executor", "planner"):
@@ -94,6 +98,14 @@ class Services:
                 await asyncio.sleep(0.1)
         log = next(service.log for service in self._running if service.name == name)
         raise ServerDied(f"the {name} was not ready within {START_S:.0f} s; the end of {log}:\n{tail(log)}")
+
+    async def _epochs(self) -> dict[Role, int]:
+        async with SyncClient(self.urls.sync, key=self.keys.text("operator")) as sync:
+            try:
+                status = await sync.status(run_name(self._folder))
+            except NotFound:  # not declared yet
+                return {}
+        return {role: stream.epoch for role, stream in status.roles.items()}
 
     async def _stop(self) -> None:
         """The planner first: it is what calls the others."""

@@ -38,7 +38,11 @@ class Watch:
     _missed: set[int] = field(default_factory=set)
 
     async def until_finished(self) -> RunStatus:
-        """Returns the last status; raises NotLearning, or UserError where the run failed or a server died."""
+        """Returns the last status; raises NotLearning, or UserError where the run failed or a server died.
+
+        A run may be finished while it waits for its trainers to come back, whose checkpoints may lack its last steps:
+        then it goes on. So the end is what a status says that was asked for after both have resumed.
+        """
         run, spec = run_name(self.folder), self.settings.spec()
         bars = {
             role: self.progress.add_task(f"train {role}", total=spec.steps, note="") for role in trained(self.settings)
@@ -46,11 +50,12 @@ class Watch:
         groups = self.progress.add_task("groups", total=spec.steps * spec.groups_per_step, note="")
         async with asyncio.TaskGroup() as side:
             validation: asyncio.Task | None = None
-            seen = False
+            seen = resumed = False
             while True:
                 self.services.check()
                 status = await self.sync.status(run)
-                whole = not seen or status.state == "finished"  # a resume may have trained earlier steps again
+                finished = status.state == "finished" and resumed
+                whole = not seen or finished  # a resume may have trained earlier steps again
                 await self._collect(run, whole=whole)
                 seen = True
                 closed = status.groups.get("complete", 0) + status.groups.get("discarded", 0)
@@ -62,13 +67,19 @@ class Watch:
                 self._judge()
                 if validation is None or validation.done():
                     validation = side.create_task(self._validate_next())
-                if status.state == "finished":
+                if finished:
                     break
+                resumed = self._resumed(status)
                 await asyncio.sleep(POLL_S)
             await validation
         while await self._validate_next():
             pass
         return status
+
+    def _resumed(self, status: RunStatus) -> bool:
+        """Whether every trainer of this start has told its stream what its checkpoint holds."""
+        before = self.services.epochs
+        return all(status.roles[role].epoch > before.get(role, 0) for role in trained(self.settings))
 
     async def _collect(self, run: str, *, whole: bool) -> None:
         after = 0 if whole else min(self.metrics.last(role) for role in trained(self.settings))
