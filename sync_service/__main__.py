@@ -11,9 +11,9 @@ from pathlib import Path
 
 from sqlalchemy.exc import ArgumentError, OperationalError
 
-from shared.config import parse
+from shared.config import override, parse
 from shared.errors import TandemError, UserError
-from shared.http.guard import check_host
+from shared.http.loopback import check_host
 from shared.http.serve import bind, configure_logs, serve
 from sync_service import key_commands, migrate
 from sync_service.app import create_app
@@ -60,6 +60,7 @@ def _parser() -> ArgumentParser:
         "--auth", choices=("keys", "loopback"), default="keys", help="loopback: no keys, and only this machine can call"
     )
     serving.add_argument("--keys-file", type=Path, metavar="FILE", help="key hashes to keep in the database at start")
+    serving.add_argument("overrides", nargs="*", metavar="key=value", help="settings, such as keep_runs_days=90")
     keys = commands.add_parser("keys", help="add, list and revoke keys")
     for each in (serving, commands.add_parser("migrate", help="bring a database to this schema")):
         _add_database(each)
@@ -115,7 +116,7 @@ def _serve(arguments: Namespace, services: Services) -> None:
         if arguments.auth == "loopback":
             raise UserError("--keys-file has no use with --auth loopback")
         key_commands.keep_file(arguments.keys_file, services.database_url)
-    tables = {
+    tables = override({}, arguments.overrides) | {
         "auth": arguments.auth,
         "database_url": services.database_url,
         "redis_url": services.redis_url,

@@ -18,6 +18,7 @@ from shared.ids import Name
 from shared.schemas.base import KEY_ROLES
 from sync_service import store
 from sync_service.database import Database
+from sync_service.operations import keys
 
 T = TypeVar("T")
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
@@ -44,8 +45,8 @@ def run(arguments: Namespace, database_url: str) -> None:
 
 def keep_file(path: Path, database_url: str) -> None:
     """Keep the keys whose hashes are in the file; UserError where it, or the database, cannot be used."""
-    keys = read_keys(path)
-    _transaction(database_url, lambda connection: store.keys.insert(connection, keys))
+    found = read_keys(path)
+    _transaction(database_url, lambda connection: keys.keep(connection, found))
 
 
 def _add(arguments: Namespace, database_url: str) -> None:
@@ -54,7 +55,7 @@ def _add(arguments: Namespace, database_url: str) -> None:
     except ValidationError:
         raise UserError(f"--run {arguments.run}: this is no name of a run") from None
     text, key = new_key(arguments.role, run)
-    _transaction(database_url, lambda connection: store.keys.insert(connection, [key]))
+    _transaction(database_url, lambda connection: keys.keep(connection, [key]))
     _show(arguments, {"key": text, "id": key.key, "role": key.role, "run": key.run}, text)
 
 
@@ -65,7 +66,7 @@ def _list(arguments: Namespace, database_url: str) -> None:
 
 
 def _revoke(arguments: Namespace, database_url: str) -> None:
-    _transaction(database_url, lambda connection: store.keys.revoke(connection, arguments.key))
+    _transaction(database_url, lambda connection: keys.revoke(connection, arguments.key))
     _show(arguments, {"revoked": arguments.key}, f"{arguments.key} is revoked")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import NotFound
@@ -24,11 +24,14 @@ INSERT INTO keys (key, role, run, hash) VALUES (:key, :role, :run, :hash) ON CON
 """)
 
 
-async def insert(connection: AsyncConnection, keys: Iterable[Key]) -> None:
-    """Keep these; one that is here stays as it is, and one that was revoked stays revoked."""
-    rows = [{"key": key.key, "role": key.role, "run": key.run, "hash": key.hash} for key in keys]
-    if rows:
-        await connection.execute(_INSERT, rows)
+async def insert(connection: AsyncConnection, keys: Iterable[Key]) -> list[Key]:
+    """Keep these; one that is here stays as it is, and one that was revoked stays revoked. Which were new."""
+    new = []
+    for key in keys:
+        row = {"key": key.key, "role": key.role, "run": key.run, "hash": key.hash}
+        if (await connection.execute(_INSERT, row)).rowcount:
+            new.append(key)
+    return new
 
 
 class KeyRow(Wire):
@@ -49,10 +52,15 @@ async def everything(connection: AsyncConnection) -> list[KeyRow]:
     return [view(KeyRow, row) for row in await connection.execute(_LIST)]
 
 
-_REVOKE = text("UPDATE keys SET revoked_at = coalesce(revoked_at, now()) WHERE key = :key")
+_REVOKE = text("""
+UPDATE keys k SET revoked_at = coalesce(k.revoked_at, now()) FROM keys before
+WHERE k.key = :key AND before.key = k.key RETURNING k.run, before.revoked_at IS NULL AS was_live
+""")
 
 
-async def revoke(connection: AsyncConnection, key: str) -> None:
-    """Revoke a key for good; NotFound where there is none of that id. A second time changes nothing."""
-    if (await connection.execute(_REVOKE, {"key": key})).rowcount == 0:
+async def revoke(connection: AsyncConnection, key: str) -> Row:
+    """Revoke a key for good; NotFound where there is none of that id. Its run, and whether it was live until now."""
+    row = (await connection.execute(_REVOKE, {"key": key})).one_or_none()
+    if row is None:
         raise NotFound(f"there is no key {key}")
+    return row

@@ -1,5 +1,7 @@
 """The audit: every write of an operator, with the key that made it, in the transaction of what it changed."""
 
+import asyncio
+import json
 from collections.abc import AsyncGenerator
 
 import httpx
@@ -12,6 +14,7 @@ from shared.errors import Forbidden, InvalidTransition
 from shared.http.keys import new_key
 from shared.schemas.base import Page
 from shared.schemas.views import AuditRow
+from sync_service.__main__ import main
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
 from tests.faults.keyring import INSERT, issue
@@ -96,3 +99,16 @@ async def test_it_names_the_key_and_shows_a_bound_key_its_own_run(keyed: dict[st
     assert [run for _, _, run, _ in await audit(bound)] == ["r2"]
     with pytest.raises(Forbidden):
         await audit(bound, "run=r1")
+
+
+async def test_keys_that_are_made_and_revoked_are_in_it(build: Builder, capsys: pytest.CaptureFixture[str]) -> None:
+    url = build.app.state.service.config.database_url
+
+    async def keys(*words: str) -> str:
+        assert await asyncio.to_thread(main, ["keys", *words, "--json", "--database-url", url]) == 0
+        return capsys.readouterr().out
+
+    id = json.loads(await keys("add", "--role", "planner", "--run", "r1"))["id"]
+    for _ in range(2):  # the second time changes nothing
+        await keys("revoke", id)
+    assert await audit(build) == [("key-add", id, "r1", None), ("key-revoke", id, "r1", None)]

@@ -132,3 +132,9 @@ def test_no_database_is_one_line(
     assert "cannot be used" in fails(capsys, "migrate", "--database-url", "nonsense")
     monkeypatch.setenv("TANDEM_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
     assert "cannot be used" in fails(capsys, "migrate")
+
+
+def test_a_setting_that_is_wrong_is_one_line(port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("serve", "--port", str(port), "--database-url", "postgresql://nobody@127.0.0.1:1/none")
+    assert "keep_run_days: unknown key" in fails(capsys, *given, "keep_run_days=90")
+    assert "keep_runs_days" in fails(capsys, *given, "keep_runs_days=-1")
