@@ -7,7 +7,7 @@ from pydantic import Field
 
 from shared.config import Config
 from shared.http.admission import AdmissionConfig
-from shared.http.guard import Auth
+from shared.http.loopback import Auth
 
 Positive = Annotated[float, Field(gt=0, le=3600)]
 

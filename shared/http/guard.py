@@ -6,22 +6,19 @@ trainer's key acts as no other `{role}`. The key that acts is `request.state.key
 where the service runs in the loopback mode without keys.
 """
 
-import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
-from urllib.parse import unquote_to_bytes
+from typing import Protocol
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.routing import RouteContext, iter_route_contexts
 from pydantic import BaseModel
 
-from shared.errors import Forbidden, InvalidInput, Unauthorized, UserError
+from shared.errors import Forbidden, Unauthorized
 from shared.http.keys import Key
+from shared.http.loopback import refuse_strangers
+from shared.http.target import check_target
 from shared.schemas.base import ROLES, KeyRole
-
-Auth = Literal["keys", "loopback"]
-"""`keys`: every call needs one. `loopback`: none does, and only this machine can call."""
 
 
 class Ring(Protocol):
@@ -40,7 +37,7 @@ class Access:
 
     async def __call__(self, request: Request) -> None:
         """Unauthorized, Forbidden; InvalidInput for a path or query that is no text."""
-        _check_target(request)
+        check_target(request)
         guard: Guard = request.app.state.guard
         request.state.key = guard.admit(request, self) if self.roles else None
 
@@ -66,14 +63,25 @@ class Guard:
     def admit(self, request: Request, access: Access) -> Key | None:
         """The key of a request that may go on."""
         if self._ring is None:
-            _refuse_proxied(request)
+            refuse_strangers(request)
             return None
-        key = _identify(request, self._ring)
+        key = self.identify(request)
         if key.role not in access.roles:
             raise Forbidden(f"a key of role {key.role} may not do this, only {' or '.join(access.roles)}")
         for run in (self._run, request.path_params.get("run")):
             _check_run(key, run)
         _check_role(key, request.path_params.get("role"))
+        return key
+
+    def identify(self, request: Request) -> Key:
+        """The live key that the request comes with."""
+        assert self._ring is not None
+        scheme, _, text = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            raise Unauthorized(f"the {request.app.title} needs a key: Authorization: Bearer tandem_...")
+        key = self._ring.find(text.strip())
+        if key is None:
+            raise Unauthorized(f"the {request.app.title} knows no such key, or it is revoked")
         return key
 
 
@@ -95,20 +103,22 @@ def acting(request: Request) -> Key | None:
     return getattr(request.state, "key", None)
 
 
+def revoked(request: Request) -> bool:
+    """Whether the acting key is live no more; for an answer that lasts."""
+    if acting(request) is None:
+        return False
+    guard: Guard = request.app.state.guard
+    try:
+        guard.identify(request)
+    except Unauthorized:
+        return True
+    return False
+
+
 def bound_run(request: Request) -> str | None:
     """The one run that the acting key is bound to, if it is."""
     key = acting(request)
     return key.run if key else None
-
-
-def _identify(request: Request, ring: Ring) -> Key:
-    scheme, _, text = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        raise Unauthorized(f"the {request.app.title} needs a key: Authorization: Bearer tandem_...")
-    key = ring.find(text.strip())
-    if key is None:
-        raise Unauthorized(f"the {request.app.title} knows no such key, or it is revoked")
-    return key
 
 
 def _check_run(key: Key, run: str | None) -> None:
@@ -119,38 +129,6 @@ def _check_run(key: Key, run: str | None) -> None:
 def _check_role(key: Key, role: str | None) -> None:
     if key.role in ROLES and role is not None and role != key.role:
         raise Forbidden(f"a key of role {key.role} may not act as another role")
-
-
-def _refuse_proxied(request: Request) -> None:
-    """A proxy on this machine would let everyone in."""
-    if "forwarded" in request.headers or "x-forwarded-for" in request.headers:
-        raise Unauthorized(f"the {request.app.title} runs without keys, for this machine only: no proxy before it")
-
-
-def _check_target(request: Request) -> None:
-    """A path or query is UTF-8 without NUL, once its escapes are resolved."""
-    target = request.scope.get("raw_path", b"") + b"?" + request.scope["query_string"]
-    if b"%" not in target:
-        return
-    try:
-        text = unquote_to_bytes(target).decode()
-    except UnicodeDecodeError:
-        raise InvalidInput("the path or the query is no UTF-8") from None
-    if "\0" in text:
-        raise InvalidInput("the path or the query holds a NUL")
-
-
-def check_host(auth: Auth, host: str) -> None:
-    """UserError where a service without keys would listen for other machines."""
-    if auth == "loopback" and not _is_loopback(host):
-        raise UserError(f"without keys only this machine may call: listen on 127.0.0.1 and not on {host}, or use keys")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def guarded(app: FastAPI, guard: Guard) -> None:

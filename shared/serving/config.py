@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from shared.agents.limits import Limits
 from shared.config import Config
 from shared.http.admission import AdmissionConfig
-from shared.http.guard import Auth, check_host
+from shared.http.loopback import Auth, check_host
 from shared.ids import Name
 from shared.policy.config import PolicyConfig
 from shared.policy.types import SamplingParams

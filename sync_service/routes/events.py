@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from shared.errors import TandemError
-from shared.http.guard import VIEWER, bound_run, within
+from shared.http.guard import VIEWER, bound_run, revoked, within
 from shared.ids import Name
 from shared.schemas.events import Event, EventPage
 from sync_service.doorbell import EVERY_RUN
@@ -43,7 +43,7 @@ async def list_events(
     service.feed.take_seat(by)
     if "text/event-stream" in request.headers.get("accept", ""):
         service.metrics.streams.inc()
-        return EventStream(_frames(service, int(last_event_id or after), of_run), lambda: _close(service, by))
+        return EventStream(_frames(request, service, int(last_event_id or after), of_run), lambda: _close(service, by))
     try:
         items = await _poll(service, after, of_run, wait, limit)
     finally:
@@ -63,13 +63,13 @@ async def _poll(service: Service, after: int, run: str | None, wait: float, limi
     return await service.hold(run or EVERY_RUN, look, wait) or []
 
 
-async def _frames(service: Service, after: int, run: str | None) -> AsyncIterator[bytes]:
+async def _frames(request: Request, service: Service, after: int, run: str | None) -> AsyncIterator[bytes]:
     """Frames of events as they come, and comments while none does; it ends with the service, and after STREAM_S."""
     clock = asyncio.get_running_loop().time
     end = clock() + STREAM_S
     heard = clock()
     with service.doorbell.listening(run or EVERY_RUN) as waiter:
-        while not service.doorbell.stopping and clock() < end:
+        while not service.doorbell.stopping and clock() < end and not revoked(request):
             waiter.clear()
             try:
                 events = await service.feed.after(after, run, PAGE)

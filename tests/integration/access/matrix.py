@@ -1,6 +1,6 @@
 """Who may call what, written down apart from the code, and the callers that are tried on every route."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -52,6 +52,7 @@ SYNC = HEALTH | {
     "GET /v1/audit": "viewer operator",
 }
 BOTH = HEALTH | {
+    "GET /metrics": "metrics viewer operator",
     "GET /v1/trajectories/{trajectory}": "viewer operator",
     "GET /v1/checkpoints": "viewer operator",
     "POST /v1/checkpoints/{name}:keep": "operator",
@@ -103,7 +104,7 @@ class Keyring:
         )
 
 
-def expected(call: str, roles: str, caller: Caller) -> int | None:
+def expected(call: str, roles: str, caller: Caller, of_all: Collection[str]) -> int | None:
     """The status of a refusal, or None where the call must be let in."""
     if not roles:
         return None
@@ -111,7 +112,7 @@ def expected(call: str, roles: str, caller: Caller) -> int | None:
         return 401
     if caller.role not in roles.split():
         return 403
-    of_a_run = call not in OF_ALL_RUNS and not call.endswith(":batch")  # a batch refuses item by item
+    of_a_run = call not in of_all and not call.endswith(":batch")  # a batch refuses item by item
     return 403 if of_a_run and caller.run == OTHER else None
 
 
@@ -120,11 +121,11 @@ def routes(app: FastAPI) -> set[str]:
     return {f"{method} {route.path_format}" for route, _ in declared(app) for method in route.methods or ()}
 
 
-def tries(table: dict[str, str], keyring: Keyring) -> Iterator[tuple[str, Caller, int | None]]:
-    """Every call with every caller."""
+def tries(table: dict[str, str], keyring: Keyring, of_all: Collection[str]) -> Iterator[tuple[str, Caller, int | None]]:
+    """Every call with every caller, and how it must be refused; `of_all`: calls that are of no one run."""
     for call, roles in table.items():
         for caller in keyring.callers:
-            yield call, caller, expected(call, roles, caller)
+            yield call, caller, expected(call, roles, caller, of_all)
 
 
 async def ask(

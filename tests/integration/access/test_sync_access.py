@@ -14,9 +14,11 @@ from sync_service import keys as module
 from sync_service import store
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
-from tests.integration.access.matrix import OTHER, RUN, SYNC, Caller, Keyring, ask, routes, tries
+from sync_service.routes import events
+from tests.integration.access.matrix import OF_ALL_RUNS, OTHER, RUN, SYNC, Caller, Keyring, ask, routes, tries
 from tests.integration.access.things import things
 from tests.integration.sync.builder import Builder
+from tests.listening import listening
 from tests.waiting import until
 
 
@@ -64,7 +66,7 @@ async def test_who_is_refused_is_told_why_and_changes_nothing(build: Builder, ht
     ids, bodies = await things(build)
     before = await build.client.status(RUN)
     wrong = []
-    for call, caller, refusal in tries(SYNC, keyring):
+    for call, caller, refusal in tries(SYNC, keyring, OF_ALL_RUNS):
         if refusal is None:
             continue
         answer = await ask(http, call, caller, ids, bodies.get(call))
@@ -79,7 +81,7 @@ async def test_who_is_refused_is_told_why_and_changes_nothing(build: Builder, ht
 async def test_who_is_allowed_is_let_in(build: Builder, http: httpx.AsyncClient, keyring: Keyring):
     ids, bodies = await things(build)
     shut = []
-    for call, caller, refusal in tries(SYNC, keyring):
+    for call, caller, refusal in tries(SYNC, keyring, OF_ALL_RUNS):
         if refusal is None:
             answer = await ask(http, call, caller, ids, bodies.get(call))
             if answer.status_code in (401, 403) or answer.status_code >= 500:
@@ -172,3 +174,19 @@ async def test_no_secret_is_in_the_database(build: Builder, keyring: Keyring):
     assert all(
         caller.header.rpartition("_")[2] not in stored for caller in keyring.callers if caller.role and caller.header
     )
+
+
+async def test_a_stream_of_events_ends_with_its_key(
+    build: Builder, guarded: FastAPI, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(events, "KEEPALIVE_S", 0.05)
+    (key,) = [key for key in keyring.live if (key.role, key.run) == ("viewer", RUN)]
+    headers = {"authorization": keyring.key("viewer", RUN), "accept": "text/event-stream"}
+    database = build.app.state.service.database
+    async with listening(guarded) as url, httpx.AsyncClient(base_url=url, timeout=60) as http:
+        async with http.stream("GET", "/v1/events", headers=headers) as stream:
+            lines = stream.aiter_lines()
+            assert (await anext(lines)).startswith("id: ")
+            await database.transaction(lambda connection: store.keys.revoke(connection, key.key))
+            assert [line async for line in lines]
+        assert (await http.get("/v1/events", headers=headers)).status_code == 401

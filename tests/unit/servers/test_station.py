@@ -33,7 +33,8 @@ async def test_the_policy_starts_before_the_number_of_steps_is_known(monkeypatch
         monkeypatch.setattr(module, name, MagicMock())
     monkeypatch.setattr(module.Policy, "start", start)
     config: Any = SimpleNamespace(
-        environment="e", environment_options={}, policy=SimpleNamespace(model="m"), sync_url="http://sync", sync_key_file=None,
+        environment="e", environment_options={}, policy=SimpleNamespace(model="m"), sync_url="http://sync",
+        sync_key_file=None,
         folder=Path("nowhere"), run="r", worker="w", url="http://here", trains=True,
     )  # fmt: skip
     async with station(config, "planner", MagicMock(), httpx.MockTransport(MagicMock())) as parts:
