@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-STOP_S = 20.0
+STOP_S = 60.0
+"""Longer than one of our servers takes at most, with the database that it may have to stop."""
 
 
 def end_with_parent() -> None:

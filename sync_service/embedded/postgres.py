@@ -22,6 +22,8 @@ USER = "tandem"
 PORT_ATTEMPTS = 5
 START_S = 60.0
 """Recovery after a crash replays at most a gigabyte of log."""
+GONE_S = 60.0
+"""A shutdown writes what is in memory."""
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -73,7 +75,7 @@ def _initdb(binaries: Path, data: Path, password: Path, log: Path, account: Acco
 async def _gone(data: Path) -> None:
     """Wait for a server that lost its parent a moment ago; then drop its lock file, which a recycled pid would keep."""
     lock = data / "postmaster.pid"
-    deadline = asyncio.get_running_loop().time() + 10
+    deadline = asyncio.get_running_loop().time() + GONE_S
     while lock.exists() and _serves(lock, data):
         if asyncio.get_running_loop().time() > deadline:
             raise UserError(f"another Postgres runs on {data}")

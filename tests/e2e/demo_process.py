@@ -8,7 +8,9 @@ from pathlib import Path
 import psutil
 
 TANDEM = Path(sys.executable).parent / "tandem"
-LIMIT_S = 300
+LIMIT_S = 900
+GRACE_S = 120
+"""Both are bounds for a machine that has much else to do."""
 
 
 class Demo:
@@ -35,8 +37,21 @@ class Demo:
         return list(self._seen.values())
 
     def server(self, module: str) -> psutil.Process:
-        return next(p for p in self.children() if module in p.cmdline() and "shared.policy.worker" not in p.cmdline())
+        """The server of that module."""
+        return next(p for p in self.children() if module in _command(p) and "--check" not in _command(p))
+
+    def worker(self, module: str, kind: str) -> psutil.Process:
+        """The trainer or the sampler of that server."""
+        return next(p for p in self.server(module).children() if kind in _command(p))
 
     def left_behind(self) -> list[psutil.Process]:
         """What of it is still alive after a grace that is only a bound."""
-        return psutil.wait_procs(self.children(), timeout=30)[1]
+        return psutil.wait_procs(self.children(), timeout=GRACE_S)[1]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    """Its command line; nothing where it has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

@@ -7,7 +7,10 @@ import socket
 import subprocess
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from tests.e2e.demo_process import LIMIT_S, Demo
 
@@ -19,8 +22,9 @@ def acked(run: Path) -> list[tuple[str, int]]:
 
 
 def until_acked(demo: Demo, run: Path, step: int) -> None:
+    """Both roles have acked that step, or a later one."""
     deadline = time.monotonic() + LIMIT_S
-    while not any(acked_step >= step for _, acked_step in acked(run)):
+    while {role for role, acked_step in acked(run) if acked_step >= step} != {"planner", "executor"}:
         assert demo.process.poll() is None, demo.output
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -41,9 +45,14 @@ def test_ctrl_c_stops_all_and_resume_finishes(start, tmp_path: Path):
     run = tmp_path / "run"
     demo = start("run.steps=12", "planner.policy.checkpoints.every=2", "executor.policy.checkpoints.every=2")
     until_acked(demo, run, 2)
+    trainer, planner = demo.worker("executor_server", "trainer"), demo.server("planner_server")
+    trainer.suspend()  # so that the run does not come to its end before the signal, however long that takes
     assert watched(demo)["roles"]["planner"]["acked_step"] >= 2
     assert {file.stat().st_mode & 0o777 for file in (run / "keys").glob("*.key")} == {0o600}
     demo.process.send_signal(signal.SIGINT)
+    assert psutil.wait_procs([planner], timeout=LIMIT_S)[1] == []
+    with suppress(psutil.NoSuchProcess):
+        trainer.resume()
     assert demo.wait() == 130, demo.output
     assert f"tandem resume {run}" in demo.output
     assert demo.left_behind() == []

@@ -13,6 +13,7 @@ from shared.ids import derived_id
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
 
 POLL_S = 0.25
+LOOKS = 8
 
 
 class EvaluationFailed(UserError):
@@ -65,6 +66,12 @@ class Evaluator:
         names = await self.checkpoints(role_url)
         return max(names, key=lambda name: int(name.removeprefix("step-")), default="initial")
 
+    async def _look_for_a_death(self) -> None:
+        """A process that dies closes its connections a moment before anybody can see that it has ended."""
+        for _ in range(LOOKS):
+            self._check()
+            await asyncio.sleep(POLL_S)
+
     def _keep(self, view: EvaluationView) -> EvaluationView:
         self._done[view.id] = view
         with self._log.open("a") as file:
@@ -75,8 +82,8 @@ class Evaluator:
         try:
             response = await self._http.request(method, path, content=body)
         except httpx.TransportError as error:
-            self._check()
-            raise UserError(f"the planner server cannot be reached: {error!r}") from error
+            await self._look_for_a_death()
+            raise UserError(f"{self._http.base_url.join(path)} cannot be reached: {error!r}") from error
         if not response.is_success:
             raise from_problem(response.json(), response.status_code)
         return response

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ class Stopwatch:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.seconds: Counter[str] = Counter(json.loads(path.read_text()) if path.exists() else {})
+        self.seconds: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
 
     @contextmanager
     def stage(self, name: str) -> Generator[None]:
@@ -22,7 +21,7 @@ class Stopwatch:
         try:
             yield
         finally:
-            self.seconds[name] += time.monotonic() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
             beside = self._path.with_suffix(".new")
             beside.write_text(json.dumps(self.seconds))
             beside.replace(self._path)

@@ -12,7 +12,7 @@ from shared.cli.demo.services import Services
 from shared.cli.demo.settings import Settings, run_name, trained
 from shared.cli.demo.verdict import verdict
 from shared.client import SyncClient
-from shared.errors import NotFound, UserError
+from shared.errors import NotFound, Unavailable, UserError
 from shared.schemas import Role
 from shared.schemas.invocation import EvaluationRequest
 from shared.schemas.run import RunStatus
@@ -53,7 +53,7 @@ class Watch:
             seen = resumed = False
             while True:
                 self.services.check()
-                status = await self.sync.status(run)
+                status = await self._status(run)
                 finished = status.state == "finished" and resumed
                 whole = not seen or finished  # a resume may have trained earlier steps again
                 await self._collect(run, whole=whole)
@@ -75,6 +75,13 @@ class Watch:
         while await self._validate_next():
             pass
         return status
+
+    async def _status(self, run: str) -> RunStatus:
+        try:
+            return await self.sync.status(run)
+        except Unavailable:
+            self.services.check()  # says more, where the service has died
+            raise
 
     def _resumed(self, status: RunStatus) -> bool:
         """Whether every trainer of this start has told its stream what its checkpoint holds."""
