@@ -11,6 +11,7 @@ from a zombie, or left waiting.
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -71,12 +72,16 @@ def main() -> int:
     """The command."""
     shape, console, began = shape_of(), Console(), time.monotonic()
     console.print(f"seed {shape.seed}: {shape.cycles} cycles over {', '.join(KINDS)}")
-    with tempfile.TemporaryDirectory(prefix="tandem-faults-", dir="/var/tmp") as path:
-        Path(path).chmod(0o755)
-        outcome, verdict = asyncio.run(fire(shape, Path(path), console))
+    folder = Path(tempfile.mkdtemp(prefix="tandem-faults-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    outcome, verdict = asyncio.run(fire(shape, folder, console))
     console.print(table(outcome))
     for finding in verdict.findings[:FINDINGS]:
         console.print(finding, markup=False)
+    if verdict.good:
+        shutil.rmtree(folder)
+    else:
+        console.print(f"logs, ledgers and weights are in {folder}")
     numbers = {name: getattr(verdict, name) for name in NUMBERS}
     result = {"cycles": outcome.cycles, **numbers, "seed": shape.seed}
     print(json.dumps(result | {"seconds": round(time.monotonic() - began, 1)}), flush=True)

@@ -40,11 +40,16 @@ def _over(status: RunStatus, step: int) -> bool:
 
 
 async def _open(client: SyncClient, run: str, step: int, index: int) -> bool:
-    try:
-        await client.open_group(*plan.group(run, step, index))
-    except (InvalidTransition, StalenessBound):  # it drains, or a trainer has gone back meanwhile
-        return False
-    return True
+    """Whether the group is open: a trainer that goes back lowers the horizon meanwhile, a drain ends it."""
+    while True:
+        try:
+            await client.open_group(*plan.group(run, step, index))
+        except StalenessBound:
+            await client.status(run, open_step=step, wait_s=WAIT_S)
+        except InvalidTransition:
+            return False
+        else:
+            return True
 
 
 async def _report(client: SyncClient, run: str, step: int, index: int) -> None:
