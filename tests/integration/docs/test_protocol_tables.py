@@ -1,6 +1,7 @@
 """The tables of docs/protocol.md that restate the code: the state machines, and the statistics of an ack."""
 
 import re
+from typing import get_args
 
 import pytest
 
@@ -10,10 +11,12 @@ from shared.policy.batches import Example
 from shared.policy.config import TrainerConfig
 from shared.policy.training import Trainer
 from shared.schemas import ROLES, Role
+from shared.schemas.events import EventKind
 from shared.schemas.run import RunSpec
 from shared.serving.batch import Batch
 from sync_service import states
-from tests.integration.docs.protocol_page import TABLES, in_code
+from sync_service.operations.audit import Action
+from tests.integration.docs.protocol_page import PAGE, TABLES, in_code
 from tests.unit.policy.tiny import build_model
 from tests.unit.servers.deliveries import delivery, group, rollout, stored, trajectory
 
@@ -38,6 +41,13 @@ def test_the_moves_are_those_of_the_state_machines():
     }
     assert described == moves
     assert not any(states.ROLLOUT.values())
+
+
+def test_the_events_and_the_actions_are_those_of_the_code():
+    (table,) = [table for table in TABLES if table[0] == ["event", "body", "when"]]
+    assert sorted(in_code(row[0]) for row in table[1:]) == sorted(get_args(EventKind))
+    (actions,) = re.findall(r"The actions are (.*?)\.\n", PAGE.read_text(), re.DOTALL)
+    assert sorted(re.findall(r"`([a-z-]+)`", actions)) == sorted(get_args(Action))
 
 
 @pytest.mark.parametrize("role", ROLES)
