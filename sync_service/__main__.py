@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -21,6 +22,7 @@ from sync_service.config import SyncConfig
 from sync_service.embedded import Services, embedded
 
 DATABASE_URL = "TANDEM_DATABASE_URL"
+GC_THRESHOLDS = (50_000, 20, 20)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -122,7 +124,19 @@ def _serve(arguments: Namespace, services: Services) -> None:
         "redis_url": services.redis_url,
         "disk_folder": arguments.embedded or Path("."),
     }
-    serve(create_app(parse(SyncConfig, tables)), arguments.host, arguments.port)
+    app = create_app(parse(SyncConfig, tables))
+    _collect_seldom()
+    serve(app, arguments.host, arguments.port)
+
+
+def _collect_seldom() -> None:
+    """A request of many items makes thousands of objects at once, none of them in cycles: look for these less often.
+
+    What is loaded by now stays for good, and is never looked at again.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,17 @@ log = structlog.get_logger()
 ATTEMPTS = 6
 POOL_WAIT_S = 10.0
 STATEMENT_MS = 30_000
+SETTINGS = {
+    "statement_timeout": STATEMENT_MS,
+    "idle_in_transaction_session_timeout": STATEMENT_MS,
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+}
+"""Of each connection. Every statement takes few rows by their keys, from tables that only grow. The planner guesses how
+many rows a JSON parameter has, and its statistics are behind a table that grows fast; where it guesses wrong, it reads
+the whole table, and keeps that plan. So it is told to go by the indexes."""
 _AGAIN = frozenset({"40001", "40P01", "23505", "23503"})
 """Serialisation failure, deadlock, and a key that another transaction took or purged: it is seen next time."""
 _PASSING = ("08", "53", "57")
@@ -38,7 +49,7 @@ class Database:
     """One engine. `transaction` is one request's transaction; `read` is for statements that need none."""
 
     def __init__(self, url: str, pool_size: int = 10) -> None:
-        options = f"-c statement_timeout={STATEMENT_MS} -c idle_in_transaction_session_timeout={STATEMENT_MS}"
+        options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
         self.engine = create_async_engine(
             url,
             pool_size=pool_size,

@@ -12,12 +12,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import TandemError
 from shared.http.guard import acting
+from shared.schemas.rollout import GroupView, RolloutItem, TrajectoryItem
 from sync_service import store
 from sync_service.config import SyncConfig
 from sync_service.database import Database
 from sync_service.doorbell import Doorbell
 from sync_service.feed import Feed
+from sync_service.gather import Gatherer
 from sync_service.metrics import SyncMetrics
+from sync_service.operations import groups, rollouts, trajectories
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -36,7 +39,26 @@ class Service:
         self.doorbell = doorbell
         self.metrics = SyncMetrics()
         self.feed = Feed(database, self.metrics, config.event_streams_per_key)
+        self.groups = Gatherer(self.open_groups)
+        self.rollouts = Gatherer(self.submit_rollouts)
+        self.trajectories = Gatherer(self.submit_trajectories)
         self._traffic: Counter[str] = Counter()
+
+    async def open_groups(self, items: Sequence[groups.Opening]) -> list[GroupView | TandemError]:
+        """Open groups of one run, in one transaction; what became of each."""
+        return await self.database.transaction(lambda connection: groups.open_groups(connection, items))
+
+    async def submit_rollouts(self, items: Sequence[RolloutItem]) -> list[rollouts.Outcome]:
+        """Record rollouts, in one transaction; what became of each."""
+        outcomes, moved = await self.database.transaction(lambda connection: rollouts.submit(connection, items))
+        self.doorbell.ring(moved)
+        return outcomes
+
+    async def submit_trajectories(self, items: Sequence[TrajectoryItem]) -> list[rollouts.Outcome]:
+        """Record scores, in one transaction; what became of each."""
+        outcomes, moved = await self.database.transaction(lambda connection: trajectories.submit(connection, items))
+        self.doorbell.ring(moved)
+        return outcomes
 
     async def write(self, run: str, work: Callable[[AsyncConnection], Awaitable[T]], *, urgent: bool = False) -> T:
         """`work` in one transaction; after its commit, whoever waits in `run` looks again."""
@@ -92,11 +114,11 @@ class Service:
                 await self.flush_traffic()
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:  # async: a plain function would be run in a thread
     return request.app.state.service
 
 
-def _actor(request: Request) -> str | None:
+async def _actor(request: Request) -> str | None:
     key = acting(request)
     return key.key if key else None
 

@@ -120,6 +120,7 @@ rollouts = sa.Table(
     sa.Index("rollouts_slot", "group_id", "slot", unique=True, postgresql_where=sa.text("state <> 'late'")),
     sa.Index("rollouts_run", "run", "state"),
     sa.Index("rollouts_group", "group_id"),  # the late ones, too: a group that is purged takes them along
+    postgresql_with={"fillfactor": "50"},  # room for the fate beside the row
 )
 
 trajectories = sa.Table(
@@ -157,7 +158,7 @@ trajectories = sa.Table(
     sa.Index("trajectories_group", "group_id"),
     sa.Index("trajectories_batch", "run", "batch_step"),
     sa.Index("trajectories_homeless", "rollout_id", postgresql_where=sa.text("group_id IS NULL")),
-    postgresql_with={"fillfactor": "80"},
+    postgresql_with={"fillfactor": "30"},  # named, then scored, then trained: each new version fits beside the old
 )
 
 deliveries = sa.Table(

@@ -1,8 +1,19 @@
 """Groups: opened by the planner within the staleness rule, discarded by an operator."""
 
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from shared.errors import BodyConflict, Conflict, InvalidInput, InvalidTransition, NotFound, StalenessBound
+from shared.errors import (
+    BodyConflict,
+    Conflict,
+    InvalidInput,
+    InvalidTransition,
+    NotFound,
+    StalenessBound,
+    TandemError,
+)
 from shared.schemas.rollout import GroupOpen, GroupView
 from sync_service import store
 from sync_service.operations import audit, lifecycle
@@ -17,29 +28,74 @@ def open_through(run: Run, slowest_live_step: int) -> int:
     return min(run.spec.steps, 1 + run.spec.staleness + slowest_live_step)
 
 
-async def open_group(connection: AsyncConnection, id: str, body: GroupOpen) -> GroupView:
-    """Open a group, or answer as before; the last one of the run starts its drain."""
-    found = await store.groups.admission(connection, id, body)
-    if found.known:
-        return await _as_before(connection, id, body)
+class Opening(NamedTuple):
+    """A group that is to be opened."""
+
+    id: str
+    body: GroupOpen
+
+
+async def open_groups(connection: AsyncConnection, items: Sequence[Opening]) -> list[GroupView | TandemError]:
+    """Open groups of one run, or answer as before: what became of each, in order. The run's last one starts its drain.
+
+    Each is judged in turn, and refused alone; those that are admitted are written set-wise.
+    """
+    name = items[0].body.run
+    try:
+        found = await store.groups.admission(connection, name, items)
+    except NotFound as error:
+        return [NotFound(error.detail) for _ in items]
+    fresh = {item.id: item for item in items if item.id not in found.known}
+    refused = await _open_fresh(connection, found, list(fresh.values())) if fresh else {}
+    return [
+        refused.get(item.id) or _opened(item)
+        if fresh.get(item.id) is item
+        else await _as_before(connection, item, refused)
+        for item in items
+    ]
+
+
+async def _open_fresh(connection: AsyncConnection, found: Admission, items: list[Opening]) -> dict[str, TandemError]:
+    """Open those that are admitted; why not, for the others."""
     # The first group starts the run and the last one drains it; the others only need its state to stand still. When
     # the last step may be opened, `staleness` steps before it may still lack groups, too.
     spec = found.run.spec
-    exclusive = found.run.state == "declared" or body.step >= spec.steps - spec.staleness
-    run = await store.runs.find(connection, body.run, lock="update" if exclusive else "share")
-    _admit(run, found, body)
-    await store.groups.insert(connection, id, body, spec)
+    last = max(item.body.step for item in items) >= spec.steps - spec.staleness
+    exclusive = found.run.state == "declared" or last
+    run = await store.runs.find(connection, found.run.name, lock="update" if exclusive else "share")
+    admitted, refused = [], {}
+    for item in items:
+        try:
+            _admit(run, found, item.body)
+        except TandemError as error:
+            refused[item.id] = error
+        else:
+            found.holders[item.body.step, item.body.index] = item.id
+            admitted.append(item)
+    if not admitted:
+        return refused
+    await store.groups.insert(connection, admitted, spec)
     if run.state == "declared":
         await enter(connection, run, "running")
-    if exclusive and await store.batches.full(connection, body.run, spec.groups_per_step) == spec.steps:
+    if exclusive and await store.batches.full(connection, run.name, spec.groups_per_step) == spec.steps:
         await drain(connection, run)
-    return GroupView(group=id, **body.model_dump(), state="open", scoring="pending")
+    return refused
 
 
-async def _as_before(connection: AsyncConnection, id: str, body: GroupOpen) -> GroupView:
+def _opened(item: Opening) -> GroupView:
+    return GroupView(group=item.id, **item.body.model_dump(), state="open", scoring="pending")
+
+
+async def _as_before(
+    connection: AsyncConnection, item: Opening, refused: Mapping[str, TandemError]
+) -> GroupView | TandemError:
+    """The answer for one that is open already, or that was asked for twice at once."""
+    id, body = item
+    if id in refused:
+        return refused[id]
     view = await store.groups.find(connection, id)
     if (view.run, view.step, view.index, view.task_id) != (body.run, body.step, body.index, body.task_id):
-        raise BodyConflict(f"group {id} is opened for another place or task")
+        return BodyConflict(f"group {id} is opened for another place or task")
     return view
 
 
@@ -51,8 +107,8 @@ def _admit(run: Run, found: Admission, body: GroupOpen) -> None:
         raise InvalidInput(f"index: run {run.name} has {run.spec.groups_per_step} groups a step")
     if run.state not in ("declared", "running"):
         raise InvalidTransition(f"run {run.name} is {run.state} and opens no group", state=run.state)
-    if found.holder is not None:
-        raise Conflict(f"step {body.step}, index {body.index} is held by group {found.holder}")
+    if holder := found.holders.get((body.step, body.index)):
+        raise Conflict(f"step {body.step}, index {body.index} is held by group {holder}")
     horizon = open_through(run, found.live_step)
     if body.step > horizon:
         raise StalenessBound(f"step {body.step} may not be opened yet, only up to {horizon}", open_through=horizon)

@@ -5,6 +5,7 @@ and what the items before it did, and what is accepted is written set-wise. An i
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Row
@@ -19,6 +20,12 @@ from sync_service.operations.digest import digest
 from sync_service.store.groups import Group
 
 Outcome = Accepted | TandemError
+
+
+@lru_cache
+def answer(accepted: bool, state: str) -> Accepted:
+    """There are but a few."""
+    return Accepted(accepted=accepted, state=state)
 
 
 async def submit(connection: AsyncConnection, items: Sequence[RolloutItem]) -> tuple[list[Outcome], set[str]]:
@@ -60,14 +67,14 @@ class _Judge:
             before, state = self._answered[item.id]
             if before != fingerprint:
                 raise BodyConflict(f"rollout {item.id} was submitted with another body")
-            return Accepted(accepted=state != "late", state=state)
+            return answer(state != "late", state)
         group = self._group(item)
         state: str = body.status if group.takes_rollouts else "late"
         if state != "late" and (group.id, body.slot) in self._slots:
             raise Conflict(f"slot {body.slot} of group {group.id} has its rollout already")
         self._claim_trajectories(item)
         self._record(item, group, state, fingerprint)
-        return Accepted(accepted=state != "late", state=state)
+        return answer(state != "late", state)
 
     def _group(self, item: RolloutItem) -> Group:
         group = self._groups.get(item.body.group)
@@ -91,9 +98,24 @@ class _Judge:
             self._slots.add((group.id, body.slot))
             group.count(reported=state == "reported")
         self._owners |= dict.fromkeys(body.executor_trajectories, (body.run, item.id, state))
-        fields = body.model_dump(mode="json", exclude={"group", "status", "version"})
-        version = body.version.model_dump() if body.version else {}
-        fields |= {f"version_{part}": value for part, value in version.items()}
-        fields |= {"id": item.id, "group_id": group.id, "state": state, "digest": fingerprint.hex()}
+        version = body.version
         in_batch = state == "reported" and group.spec.cutter == "group"
-        self.rows.append(fields | {"batch_step": group.step if in_batch else None})
+        row = {
+            "id": item.id,
+            "run": body.run,
+            "group_id": group.id,
+            "slot": body.slot,
+            "state": state,
+            "reason": body.reason,
+            "planner_trajectory": body.planner_trajectory,
+            "r_format": body.r_format,
+            "r_correct": body.r_correct,
+            "executor_trajectories": body.executor_trajectories,
+            "tokens": body.tokens,
+            "version_epoch": version.epoch if version else None,
+            "version_step": version.step if version else None,
+            "version_updates": version.updates if version else None,
+            "digest": fingerprint.hex(),
+            "batch_step": group.step if in_batch else None,
+        }
+        self.rows.append(row)

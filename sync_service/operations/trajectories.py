@@ -16,7 +16,7 @@ from sync_service import store
 from sync_service.database import Again
 from sync_service.operations import lifecycle
 from sync_service.operations.digest import digest
-from sync_service.operations.rollouts import Outcome
+from sync_service.operations.rollouts import Outcome, answer
 from sync_service.store.groups import Group
 from sync_service.store.runs import Run
 
@@ -85,7 +85,7 @@ class _Judge:
             return before[1]
         self._refuse_strangers(item)
         state, reason = self._state(item)
-        accepted = Accepted(accepted=state in ("scored", "unscored"), state=state)
+        accepted = answer(state in ("scored", "unscored"), state)
         self._answered[item.id] = (fingerprint, accepted)
         self._record(item, state, reason, fingerprint)
         return accepted
@@ -98,7 +98,7 @@ class _Judge:
         if row is None or row.digest is None:
             return None
         state = item.body.status if row.accepted else row.state
-        return bytes(row.digest), Accepted(accepted=row.accepted, state=state)
+        return bytes(row.digest), answer(row.accepted, state)
 
     def _refuse_strangers(self, item: TrajectoryItem) -> None:
         """Its run must exist, its rollout be of that run, and no other rollout name it."""
@@ -127,17 +127,22 @@ class _Judge:
     def _record(self, item: TrajectoryItem, state: str, reason: str | None, fingerprint: bytes) -> None:
         body = item.body
         rollout = self._rollouts.get(body.rollout)
-        fields = body.model_dump(mode="json", exclude={"rollout", "status", "reason", "version"})
-        fields |= {f"version_{part}": value for part, value in body.version.model_dump().items()}
-        fields |= {
+        row = {
             "id": item.id,
+            "run": body.run,
             "rollout_id": body.rollout,
             "group_id": rollout.group_id if rollout is not None else None,
             "state": state,
             "reason": reason,
             "unscored_reason": body.reason,
+            "r_format": body.r_format,
+            "r_expert": body.r_expert,
+            "tokens": body.tokens,
+            "version_epoch": body.version.epoch,
+            "version_step": body.version.step,
+            "version_updates": body.version.updates,
             "accepted": state in ("scored", "unscored"),
             "digest": fingerprint.hex(),
             "orphan_s": self._runs[body.run].spec.orphan_deadline_s if rollout is None else None,
         }
-        self.rows.append(fields)
+        self.rows.append(row)

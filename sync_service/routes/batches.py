@@ -4,14 +4,15 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from fastapi import Request
+from fastapi import Request, Response
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from shared.errors import Forbidden, InvalidInput, TandemError
 from shared.http.body import faults, read_bytes
 from shared.http.guard import admit_body, bound_run
 from shared.ids import Id
-from shared.schemas.rollout import Accepted, BatchResult, ItemResult
+from shared.schemas.rollout import Accepted
 
 B = TypeVar("B", bound=BaseModel)
 I = TypeVar("I", bound=BaseModel)  # noqa: E741 - an item
@@ -71,17 +72,18 @@ def _one(part: Any, item: type[I], refused: InvalidInput) -> I | tuple[str, Inva
         return id, InvalidInput(faults(error))
 
 
-def results(parsed: Sequence[Any], outcomes: Sequence[Accepted | TandemError]) -> BatchResult:
-    """A status for each item, in the order of the request; `outcomes` are those of the valid ones."""
+def results(parsed: Sequence[Any], outcomes: Sequence[Accepted | TandemError]) -> Response:
+    """A BatchResult: a status for each item, in the order of the request; `outcomes` are those of the valid ones.
+
+    It is written as it is, without a model for each item, which would cost as much as judging it.
+    """
     judged = iter(outcomes)
-    return BatchResult(
-        items=tuple(
-            _result(part[0], part[1]) if isinstance(part, tuple) else _result(part.id, next(judged)) for part in parsed
-        )
-    )
+    items = [_result(*part) if isinstance(part, tuple) else _result(part.id, next(judged)) for part in parsed]
+    return Response(to_json({"items": items}), media_type="application/json")
 
 
-def _result(id: str, outcome: Accepted | TandemError) -> ItemResult:
+def _result(id: str, outcome: Accepted | TandemError) -> dict[str, Any]:
+    """An ItemResult without its nulls."""
     if isinstance(outcome, TandemError):
-        return ItemResult(id=id, status=outcome.status, problem=outcome.problem())
-    return ItemResult(id=id, status=200, accepted=outcome.accepted)
+        return {"id": id, "status": outcome.status, "problem": outcome.problem()}
+    return {"id": id, "status": 200, "accepted": outcome.accepted}

@@ -22,7 +22,7 @@ async def open_group(
     group: Id, request: Request, service: Here, body: Annotated[GroupOpen, Depends(json_body(GroupOpen))]
 ) -> Response:
     """Open a group; `staleness-bound` where its step may not be opened yet."""
-    view = await service.database.transaction(lambda connection: groups.open_group(connection, group, body))
+    view = await service.groups.submit(body.run, groups.Opening(group, body))
     service.count_bytes(request, [body.run])
     return answer(view)
 

@@ -4,14 +4,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from shared.errors import TandemError
 from shared.http.body import json_body, openapi_body
 from shared.http.guard import PLANNER, READER, within
 from shared.ids import Id
 from shared.schemas.rollout import Accepted, BatchResult, RolloutBatch, RolloutItem, RolloutReport
 from shared.schemas.views import RolloutView
 from sync_service import store
-from sync_service.operations import rollouts
 from sync_service.routes.answers import answer
 from sync_service.routes.batches import Parsed, read_batch, results
 from sync_service.service import Here
@@ -29,12 +27,8 @@ async def submit(
     rollout: Id, request: Request, service: Here, body: Annotated[RolloutReport, Depends(json_body(RolloutReport))]
 ) -> Response:
     """Submit one; the same body again is answered as before."""
-    items = [RolloutItem(id=rollout, body=body)]
-    (outcome,), moved = await service.database.transaction(lambda connection: rollouts.submit(connection, items))
+    outcome = await service.rollouts.submit(body.run, RolloutItem.model_construct(id=rollout, body=body))
     service.count_bytes(request, [body.run])
-    service.doorbell.ring(moved)
-    if isinstance(outcome, TandemError):
-        raise outcome
     return answer(outcome)
 
 
@@ -49,12 +43,9 @@ async def submit_many(
 ) -> Response:
     """Submit up to 512; each has a status of its own."""
     items = [part for part in parsed if isinstance(part, RolloutItem)]
-    outcomes, moved = [], set()
-    if items:
-        outcomes, moved = await service.database.transaction(lambda connection: rollouts.submit(connection, items))
-        service.count_bytes(request, [item.body.run for item in items])
-        service.doorbell.ring(moved)
-    return answer(results(parsed, outcomes))
+    outcomes = await service.submit_rollouts(items) if items else []
+    service.count_bytes(request, [item.body.run for item in items])
+    return results(parsed, outcomes)
 
 
 @router.get("/rollouts/{rollout}", dependencies=[READER], response_model=RolloutView)

@@ -4,14 +4,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from shared.errors import TandemError
 from shared.http.body import json_body, openapi_body
 from shared.http.guard import EXECUTOR, READER, within
 from shared.ids import Id
 from shared.schemas.rollout import Accepted, BatchResult, TrajectoryBatch, TrajectoryItem, TrajectoryReport
 from shared.schemas.views import TrajectoryRecord
 from sync_service import store
-from sync_service.operations import trajectories
 from sync_service.routes.answers import answer
 from sync_service.routes.batches import Parsed, read_batch, results
 from sync_service.service import Here
@@ -32,12 +30,8 @@ async def submit(
     body: Annotated[TrajectoryReport, Depends(json_body(TrajectoryReport))],
 ) -> Response:
     """Submit one; the same body again is answered as before."""
-    items = [TrajectoryItem(id=trajectory, body=body)]
-    (outcome,), moved = await service.database.transaction(lambda connection: trajectories.submit(connection, items))
+    outcome = await service.trajectories.submit(body.run, TrajectoryItem.model_construct(id=trajectory, body=body))
     service.count_bytes(request, [body.run])
-    service.doorbell.ring(moved)
-    if isinstance(outcome, TandemError):
-        raise outcome
     return answer(outcome)
 
 
@@ -52,12 +46,9 @@ async def submit_many(
 ) -> Response:
     """Submit up to 512; each has a status of its own."""
     items = [part for part in parsed if isinstance(part, TrajectoryItem)]
-    outcomes, moved = [], set()
-    if items:
-        outcomes, moved = await service.database.transaction(lambda connection: trajectories.submit(connection, items))
-        service.count_bytes(request, [item.body.run for item in items])
-        service.doorbell.ring(moved)
-    return answer(results(parsed, outcomes))
+    outcomes = await service.submit_trajectories(items) if items else []
+    service.count_bytes(request, [item.body.run for item in items])
+    return results(parsed, outcomes)
 
 
 @router.get("/trajectories/{trajectory}", dependencies=[READER], response_model=TrajectoryRecord)

@@ -7,11 +7,14 @@ counted, with the trajectories that reported rollouts name. A discarded group is
 
 from itertools import groupby
 
+from pydantic import TypeAdapter
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from shared.schemas.stream import DeliveredGroup, DeliveredRollout, DeliveredTrajectory
+from shared.schemas.stream import DeliveredGroup
 from sync_service.store.views import version
+
+_GROUPS: TypeAdapter[tuple[DeliveredGroup, ...]] = TypeAdapter(tuple[DeliveredGroup, ...])
 
 _COLUMNS = """
 SELECT g.id AS group_id, g.step, g.index, g.state AS group_state, r.id, r.slot, r.state, r.reason,
@@ -50,49 +53,46 @@ async def groups(
         rows = await connection.execute(_ROLLOUTS, {**place, "executor": executor})
     trajectories = await connection.execute(_TRAJECTORIES, place) if executor else ()
     owned = {row.id: _trajectory(row) for row in trajectories}
-    return tuple(_group(list(of_group), owned) for _, of_group in groupby(rows, key=lambda row: row.group_id))
+    found = tuple(_group(list(of_group), owned) for _, of_group in groupby(rows, key=lambda row: row.group_id))
+    return _GROUPS.validate_python(found)  # all at once: a call for each row would cost more than the rows
 
 
-def _group(rows: list[Row], owned: dict[str, DeliveredTrajectory]) -> DeliveredGroup:
+def _group(rows: list[Row], owned: dict[str, dict]) -> dict:
     """From a group's rows: one a rollout, or a single one without."""
     first = rows[0]
-    return DeliveredGroup(
-        id=first.group_id,
-        step=first.step,
-        index=first.index,
-        state=first.group_state,
-        rollouts=tuple(_rollout(row, owned) for row in rows if row.id is not None),
-    )
+    return {
+        "id": first.group_id,
+        "step": first.step,
+        "index": first.index,
+        "state": first.group_state,
+        "rollouts": tuple(_rollout(row, owned) for row in rows if row.id is not None),
+    }
 
 
-def _trajectory(row: Row) -> DeliveredTrajectory:
-    return DeliveredTrajectory.model_validate(
-        {
-            "id": row.id,
-            "state": row.state,
-            "reason": row.reason,
-            "r_format": row.r_format,
-            "r_expert": row.r_expert,
-            "version": version(row),
-        }
-    )
+def _trajectory(row: Row) -> dict:
+    return {
+        "id": row.id,
+        "state": row.state,
+        "reason": row.reason,
+        "r_format": row.r_format,
+        "r_expert": row.r_expert,
+        "version": version(row),
+    }
 
 
-def _rollout(row: Row, owned: dict[str, DeliveredTrajectory]) -> DeliveredRollout:
-    return DeliveredRollout.model_validate(
-        {
-            "id": row.id,
-            "slot": row.slot,
-            "status": row.state,
-            "reason": row.reason,
-            "planner_trajectory": row.planner_trajectory,
-            "r_format": row.r_format,
-            "r_correct": row.r_correct,
-            "calls": len(row.executor_trajectories),
-            "version": version(row),
-            "executor_trajectories": tuple(owned[id] for id in row.executor_trajectories if id in owned),
-        }
-    )
+def _rollout(row: Row, owned: dict[str, dict]) -> dict:
+    return {
+        "id": row.id,
+        "slot": row.slot,
+        "status": row.state,
+        "reason": row.reason,
+        "planner_trajectory": row.planner_trajectory,
+        "r_format": row.r_format,
+        "r_correct": row.r_correct,
+        "calls": len(row.executor_trajectories),
+        "version": version(row),
+        "executor_trajectories": tuple(owned[id] for id in row.executor_trajectories if id in owned),
+    }
 
 
 _OWNED_PLANNER = text("""

@@ -1,6 +1,6 @@
 """Groups: K slots of one task, closed once, sealed once."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from shared.errors import NotFound
 from shared.ids import new_id
 from shared.schemas.rollout import GroupOpen, GroupView
 from shared.schemas.run import RunSpec
-from sync_service.store.recordset import recordset
+from sync_service.store.recordset import recordset, uuids
 from sync_service.store.runs import Run, parse_spec
 from sync_service.store.views import view
 
@@ -73,21 +73,23 @@ ORDER BY g.id FOR NO KEY UPDATE OF g
 """
 _LOCK_OF_ROLLOUTS = text(_LOCK + _OF_ROLLOUTS)
 _LOCK_DUE = text(f"""{_LOCK}
-WHERE r.state <> 'paused' AND (g.state = 'open' AND g.deadline <= now()
-    OR g.state = 'complete' AND g.scoring = 'pending' AND g.score_deadline <= now())
+WHERE r.state <> 'paused' AND g.id IN (
+    SELECT id FROM groups WHERE state = 'open' AND deadline <= now()
+    UNION ALL
+    SELECT id FROM groups WHERE state = 'complete' AND scoring = 'pending' AND score_deadline <= now())
 ORDER BY g.id LIMIT :limit FOR NO KEY UPDATE OF g SKIP LOCKED
-""")
+""")  # noqa: S608 - no value from outside
 
 
 async def lock(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Group]:
     """Those of `ids` that exist, locked in the order of their ids."""
-    rows = await connection.execute(_LOCK_IDS, {"ids": list(ids)})
+    rows = await connection.execute(_LOCK_IDS, {"ids": uuids(ids)})
     return {row.id: _group(row) for row in rows}
 
 
 async def lock_of_rollouts(connection: AsyncConnection, rollouts: Collection[str]) -> dict[str, Group]:
     """The groups of the rollouts that are known, locked in the order of their ids."""
-    rows = await connection.execute(_LOCK_OF_ROLLOUTS, {"rollouts": list(rollouts)})
+    rows = await connection.execute(_LOCK_OF_ROLLOUTS, {"rollouts": uuids(rollouts)})
     return {row.id: _group(row) for row in rows}
 
 
@@ -98,8 +100,14 @@ async def lock_due(connection: AsyncConnection, limit: int) -> list[Group]:
 
 _ADMISSION = text("""
 SELECT r.run, r.spec::text AS spec, r.state, r.reason,
-    EXISTS (SELECT FROM groups g WHERE g.id = CAST(:id AS uuid)) AS known,
-    (SELECT g.id FROM groups g WHERE g.run = r.run AND g.step = :step AND g.index = :index) AS holder,
+    ARRAY(SELECT g.id::text FROM groups g WHERE g.id = ANY(CAST(:ids AS uuid[]))) AS known,
+    ARRAY(
+        SELECT json_build_array(g.step, g.index, g.id)
+        FROM unnest(CAST(:steps AS int[]), CAST(:indexes AS int[])) AS place (step, index)
+        CROSS JOIN LATERAL (
+            SELECT g.* FROM groups g WHERE g.run = r.run AND g.step = place.step AND g.index = place.index
+        ) AS g
+    ) AS holders,
     (SELECT coalesce(min(s.live_step), 0) FROM streams s WHERE s.run = r.run) AS live_step
 FROM runs r WHERE r.run = :run
 """)
@@ -107,42 +115,56 @@ FROM runs r WHERE r.run = :run
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What decides whether a group may be opened: its run, whether its id and its place are taken, the live step."""
+    """What decides whether groups may be opened: their run, the ids and places that are taken, the live step."""
 
     run: Run
-    known: bool
-    holder: str | None
+    known: set[str]
+    holders: dict[tuple[int, int], str]
     live_step: int
 
 
-async def admission(connection: AsyncConnection, id: str, body: GroupOpen) -> Admission:
+async def admission(connection: AsyncConnection, run: str, items: Sequence[tuple[str, GroupOpen]]) -> Admission:
     """Read it all at once, unlocked: the unique keys decide in the end. NotFound where there is no such run."""
-    place = {"id": id, "run": body.run, "step": body.step, "index": body.index}
-    row = (await connection.execute(_ADMISSION, place)).one_or_none()
+    asked = {
+        "run": run,
+        "ids": uuids(id for id, _ in items),
+        "steps": [body.step for _, body in items],
+        "indexes": [body.index for _, body in items],
+    }
+    row = (await connection.execute(_ADMISSION, asked)).one_or_none()
     if row is None:
-        raise NotFound(f"there is no run {body.run}")
-    return Admission(Run.of(row), row.known, row.holder, row.live_step)
+        raise NotFound(f"there is no run {run}")
+    holders = {(step, index): id for step, index, id in row.holders}
+    return Admission(Run.of(row), set(row.known), holders, row.live_step)
 
 
 _OPEN = text("""
-WITH batch AS (
-    INSERT INTO batches AS b (run, step, opened) VALUES (:run, :step, 1)
-    ON CONFLICT (run, step) DO UPDATE SET opened = b.opened + 1
-    RETURNING opened
+WITH came AS (
+    SELECT * FROM json_to_recordset(CAST(:groups AS json)) AS c (id uuid, step int, index int, task_id text)
+), counted AS (
+    SELECT step, count(*) AS groups FROM came GROUP BY step ORDER BY step
+), batch AS (
+    INSERT INTO batches AS b (run, step, opened) SELECT :run, step, groups FROM counted
+    ON CONFLICT (run, step) DO UPDATE SET opened = b.opened + excluded.opened
+    RETURNING step, opened
 ), deliveries AS (
-    INSERT INTO deliveries (id, run, role, step) SELECT d.id, :run, d.role, :step
-    FROM batch, json_to_recordset(CAST(:deliveries AS json)) AS d (id uuid, role text) WHERE batch.opened = 1
+    INSERT INTO deliveries (id, run, role, step)
+    SELECT d.id, :run, d.role, d.step
+    FROM json_to_recordset(CAST(:deliveries AS json)) AS d (id uuid, role text, step int)
+    JOIN batch USING (step) JOIN counted USING (step) WHERE batch.opened = counted.groups
 )
 INSERT INTO groups (id, run, step, index, task_id, deadline)
-VALUES (CAST(:id AS uuid), :run, :step, :index, :task_id, now() + make_interval(secs => :deadline_s))
+SELECT id, :run, step, index, task_id, now() + make_interval(secs => :deadline_s) FROM came
 """)
 
 
-async def insert(connection: AsyncConnection, id: str, body: GroupOpen, spec: RunSpec) -> None:
-    """Open a group; with the first one of a step, its batch and a delivery of it for each role that trains."""
-    rows = [{"id": new_id(), "role": role} for role in spec.trained_roles]
-    values = {"deliveries": recordset(rows), "deadline_s": spec.rollout_deadline_s}
-    await connection.execute(_OPEN, {"id": id, **body.model_dump(), **values})
+async def insert(connection: AsyncConnection, items: Sequence[tuple[str, GroupOpen]], spec: RunSpec) -> None:
+    """Open groups of one run; with the first one of a step, its batch and a delivery for each role that trains."""
+    steps = sorted({body.step for _, body in items})
+    deliveries = [{"id": new_id(), "role": role, "step": step} for step in steps for role in spec.trained_roles]
+    groups = [{"id": id, "step": body.step, "index": body.index, "task_id": body.task_id} for id, body in items]
+    values = {"groups": recordset(groups), "deliveries": recordset(deliveries)}
+    await connection.execute(_OPEN, {"run": items[0][1].run, "deadline_s": spec.rollout_deadline_s, **values})
 
 
 _SETTLE = text("""
@@ -157,8 +179,9 @@ UPDATE groups g SET final = s.final, reported = s.reported, state = s.state, rea
     closed_at = CASE WHEN s.closing THEN now() ELSE g.closed_at END,
     score_deadline = CASE WHEN s.closing AND s.state = 'complete'
         THEN now() + make_interval(secs => s.score_deadline_s) ELSE g.score_deadline END,
-    scoring = CASE WHEN s.seal OR s.state = 'complete' AND NOT EXISTS (
-            SELECT FROM trajectories t WHERE t.group_id = g.id AND t.state = 'awaited' AND t.named_by = 'reported')
+    scoring = CASE WHEN s.seal OR s.state = 'complete' AND (
+            SELECT true FROM trajectories t
+            WHERE t.group_id = s.id AND t.state = 'awaited' AND t.named_by = 'reported' LIMIT 1) IS NULL
         THEN 'sealed' ELSE g.scoring END
 FROM settled s WHERE g.id = s.id
 RETURNING g.id, g.scoring

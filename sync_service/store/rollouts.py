@@ -3,13 +3,14 @@
 from collections.abc import Collection
 from typing import Any
 
+from pydantic_core import to_json
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import NotFound
 from shared.schemas.views import RolloutView
 from sync_service.store import views
-from sync_service.store.recordset import recordset
+from sync_service.store.recordset import recordset, uuids
 
 _FIND_MANY = text("""
 SELECT id, run, group_id, state, digest FROM rollouts WHERE id = ANY(CAST(:ids AS uuid[]))
@@ -18,19 +19,21 @@ SELECT id, run, group_id, state, digest FROM rollouts WHERE id = ANY(CAST(:ids A
 
 async def find_many(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Row]:
     """Those of `ids` that exist: id, run, group_id, state, digest."""
-    rows = await connection.execute(_FIND_MANY, {"ids": list(ids)})
+    rows = await connection.execute(_FIND_MANY, {"ids": uuids(ids)})
     return {row.id: row for row in rows}
 
 
 _FIND_AROUND = text("""
+SELECT id, group_id, slot, state, digest FROM rollouts WHERE id = ANY(CAST(:ids AS uuid[]))
+UNION
 SELECT id, group_id, slot, state, digest FROM rollouts
-WHERE id = ANY(CAST(:ids AS uuid[])) OR group_id = ANY(CAST(:groups AS uuid[])) AND state <> 'late'
+WHERE group_id = ANY(CAST(:groups AS uuid[])) AND state <> 'late'
 """)
 
 
 async def find_around(connection: AsyncConnection, ids: Collection[str], groups: Collection[str]) -> list[Row]:
     """Those of `ids` that exist, and those that hold a slot of `groups`: id, group_id, slot, state, digest."""
-    return list(await connection.execute(_FIND_AROUND, {"ids": list(ids), "groups": list(groups)}))
+    return list(await connection.execute(_FIND_AROUND, {"ids": uuids(ids), "groups": uuids(groups)}))
 
 
 _RECORD = text("""
@@ -73,15 +76,19 @@ async def record(connection: AsyncConnection, rows: list[dict[str, Any]]) -> boo
 
 
 _RECORD_FATES = text("""
-UPDATE rollouts r SET multiplicity = f.multiplicity, fate_reason = f.reason
-FROM json_to_recordset(CAST(:fates AS json)) AS f (id uuid, multiplicity int, reason text), groups g
-WHERE g.run = :run AND g.step = :step AND r.group_id = g.id AND r.state = 'reported' AND r.planner_trajectory = f.id
+UPDATE rollouts r SET
+    multiplicity = CAST(fates.of -> CAST(r.planner_trajectory AS text) ->> 'multiplicity' AS int),
+    fate_reason = fates.of -> CAST(r.planner_trajectory AS text) ->> 'reason'
+FROM (SELECT CAST(:fates AS jsonb)) AS fates (of), groups g
+WHERE g.run = :run AND g.step = :step AND r.group_id = g.id AND r.state = 'reported'
+    AND jsonb_exists(fates.of, CAST(r.planner_trajectory AS text))
 """)
 
 
 async def record_fates(connection: AsyncConnection, run: str, step: int, fates: list[dict[str, Any]]) -> None:
     """Write what became of the planner trajectories of a step."""
-    await connection.execute(_RECORD_FATES, {"run": run, "step": step, "fates": recordset(fates)})
+    by_id = to_json({fate["id"]: fate for fate in fates}).decode()
+    await connection.execute(_RECORD_FATES, {"run": run, "step": step, "fates": by_id})
 
 
 _FORGET_FATES = text("""

@@ -95,8 +95,9 @@ async def bytes_received(connection: AsyncConnection, run: str) -> int:
 LIVE = {
     "runs": text("SELECT state, count(*) FROM runs GROUP BY state"),
     "groups": text("""
-        SELECT CASE WHEN state = 'open' THEN 'open' ELSE 'scoring' END, count(*) FROM groups
-        WHERE state = 'open' OR state = 'complete' AND scoring = 'pending' GROUP BY 1
+        SELECT 'open', count(*) FROM groups WHERE state = 'open' HAVING count(*) > 0
+        UNION ALL
+        SELECT 'scoring', count(*) FROM groups WHERE state = 'complete' AND scoring = 'pending' HAVING count(*) > 0
     """),
     "deliveries": text("SELECT role, state, count(*) FROM deliveries WHERE state <> 'acked' GROUP BY role, state"),
     "stalls": text("SELECT code, count(*) FROM stalls GROUP BY code"),

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from shared.errors import NotFound
 from shared.schemas.views import TrajectoryRecord
 from sync_service.store import views
-from sync_service.store.recordset import recordset
+from sync_service.store.recordset import recordset, uuids
 
 _FIND_MANY = text("""
 SELECT id, run, rollout_id, group_id, named_by, state, accepted, digest
@@ -19,7 +19,7 @@ FROM trajectories WHERE id = ANY(CAST(:ids AS uuid[]))
 
 async def find_many(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Row]:
     """Those of `ids` that exist: id, run, rollout_id, group_id, named_by, state, accepted, digest."""
-    rows = await connection.execute(_FIND_MANY, {"ids": list(ids)})
+    rows = await connection.execute(_FIND_MANY, {"ids": uuids(ids)})
     return {row.id: row for row in rows}
 
 
@@ -74,7 +74,7 @@ WHERE group_id = ANY(CAST(:groups AS uuid[])) AND (batch_step IS NULL OR NOT :de
 
 async def discard(connection: AsyncConnection, groups: list[str], *, delivered: bool) -> None:
     """The groups are discarded. `delivered`: a batch step means that a delivery was cut with the row, and keeps it."""
-    await connection.execute(_DISCARD, {"groups": groups, "delivered": delivered})
+    await connection.execute(_DISCARD, {"groups": uuids(groups), "delivered": delivered})
 
 
 _DROP_AT_SEAL = text("""
@@ -87,7 +87,7 @@ WHERE group_id = ANY(CAST(:groups AS uuid[])) AND state IN ('scored', 'unscored'
 
 async def drop_at_seal(connection: AsyncConnection, groups: list[str], *, trained: bool, pooled: bool) -> None:
     """What no delivery will hold: of aborted rollouts; all, where the executor does not train; unscored in a pool."""
-    await connection.execute(_DROP_AT_SEAL, {"groups": groups, "trained": trained, "pooled": pooled})
+    await connection.execute(_DROP_AT_SEAL, {"groups": uuids(groups), "trained": trained, "pooled": pooled})
 
 
 _COLLECT = text("""

@@ -7,13 +7,13 @@ from pydantic import BaseModel
 from sqlalchemy import Row
 
 M = TypeVar("M", bound=BaseModel)
-_VERSION = ("epoch", "step", "updates")
 
 
 def version(row: Row) -> dict[str, int] | None:
     """The policy version in a row's three columns."""
-    found = {part: getattr(row, f"version_{part}") for part in _VERSION}
-    return None if found["epoch"] is None else found
+    if row.version_epoch is None:
+        return None
+    return {"epoch": row.version_epoch, "step": row.version_step, "updates": row.version_updates}
 
 
 def view(model: type[M], row: Row) -> M:
