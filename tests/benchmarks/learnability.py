@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -214,13 +214,19 @@ def evaluate(pair: Pair, split: Split, n: int, temperature: float) -> dict:
     for rollout in rollouts:
         by_hops.setdefault(rollout.task.metadata["hops"], []).append(rollout.correct)
     return {
-        "accuracy": round(sum(r.correct for r in rollouts) / n, 3),
-        "by_hops": {hops: round(sum(of) / len(of), 2) for hops, of in sorted(by_hops.items())},
-        "planner_format": round(sum(r.episode.r_format for r in rollouts) / n, 3),
-        "executor_format": round(sum(c.episode.r_format for c in invocations) / len(invocations), 3),
-        "expert": round(sum(c.expert or 0.0 for c in invocations) / len(invocations), 3),
-        "calls": round(len(invocations) / n, 2),
+        "accuracy": mean(r.correct for r in rollouts),
+        "by_hops": {hops: mean(of) for hops, of in sorted(by_hops.items())},
+        "planner_format": mean(r.episode.r_format for r in rollouts),
+        "executor_format": mean(c.episode.r_format for c in invocations),
+        "expert": mean(c.expert or 0.0 for c in invocations),
+        "calls": mean(len(r.invocations) for r in rollouts),
     }
+
+
+def mean(values: Iterable[float]) -> float | None:
+    """None where there is none: a pair that was hardly warmed up may make no call at all."""
+    listed = list(values)
+    return round(sum(listed) / len(listed), 3) if listed else None
 
 
 def main() -> None:
