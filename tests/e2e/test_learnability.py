@@ -1,4 +1,4 @@
-"""The learnability benchmark runs, on a pair that was hardly warmed up: every figure that it promises, for two tasks."""
+"""The learnability benchmark runs, on a pair that was hardly warmed up too: all its figures, for two tasks."""
 
 import json
 import subprocess
