@@ -53,13 +53,13 @@ class Delegations:
                 run=self.run,
                 rollout=self.rollout,
                 index=index,
-                subtask=subtask,
+                subtask=_plain(subtask),
                 task_id=self.task.id,
                 split=self.split,
                 evaluation=self.evaluation,
             )
         except ValidationError:  # the rest is ours, and valid
-            raise PromptTooLong("the subtask is too long, or holds a NUL") from None
+            raise PromptTooLong from None
         answer = self.made[invocation] = await self.executor.invoke(invocation, request)
         return answer
 
@@ -135,3 +135,8 @@ class Roller:
                 "a reward is a finite number in [0, 1]"
             )
         return float(value)
+
+
+def _plain(text: str) -> str:
+    """Text of a model as the wire takes it: what is no Unicode text, and NUL, are replaced."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")

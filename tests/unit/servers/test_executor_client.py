@@ -10,7 +10,17 @@ from planner_server import executor as module
 from planner_server.executor import ExecutorClient, ExecutorFailed
 from planner_server.rollout import DELEGATE, Delegations
 from shared.environments.base import Task, ToolResult
-from shared.errors import BodyConflict, Conflict, InvalidInput, PromptTooLong, TandemError, Unavailable, UserError
+from shared.errors import (
+    BodyConflict,
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    PromptTooLong,
+    TandemError,
+    Unauthorized,
+    Unavailable,
+    UserError,
+)
 from shared.ids import new_id
 from shared.schemas.invocation import InvocationAnswer, InvocationRequest
 
@@ -86,6 +96,12 @@ async def test_a_refusal_is_not_retried():
     [
         (httpx.Response(409, json=Conflict("works for run a, not r").problem()), Conflict, "works for run a, not r"),
         (httpx.Response(422, json=InvalidInput("subtask: missing").problem()), UserError, "http://executor.*subtask"),
+        (
+            httpx.Response(401, json=Unauthorized("no such key").problem()),
+            UserError,
+            "http://executor.*key: no such key",
+        ),
+        (httpx.Response(403, json=Forbidden("of run b").problem()), UserError, "http://executor.*key: of run b"),
         (httpx.Response(404, text="<html>"), UserError, "http://executor does not answer as an executor: HTTP 404"),
         (httpx.Response(404, json=["nothing"]), UserError, "http://executor does not answer as an executor"),
         (httpx.Response(200, json={"hello": "world"}), UserError, "http://executor does not answer as an executor"),
@@ -104,6 +120,32 @@ async def test_a_fault_of_the_configuration_is_never_shown_to_the_model(
 )
 async def test_a_subtask_that_is_too_long_is_the_models_mistake(subtask: str, answer: httpx.Response):
     assert await delegated(subtask, answer) == ToolResult("error", "The subtask is too long.")
+
+
+@pytest.mark.parametrize(("written", "sent"), [("a\0b", "a\ufffdb"), ("a\ud800b", "a?b")])
+async def test_what_is_no_text_in_a_subtask_is_replaced(written: str, sent: str):
+    seen = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(InvocationRequest.model_validate_json(request.content).subtask)
+        return OK
+
+    made = Delegations(client(handler), "r", new_id(), Task(id="t", query="?", answer="!"), "train", None)
+    assert (await DELEGATE.bound(made).call("delegate", {"task": written})).state == "ok"
+    assert seen == [sent]
+
+
+@pytest.mark.parametrize("key", [None, "tandem_secret"])
+async def test_the_key_is_sent_where_there_is_one(key: str | None):
+    seen = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers.get("authorization"))
+        return OK
+
+    transport = httpx.MockTransport(handler)
+    await ExecutorClient(transport, "http://executor", key=key, deadline_s=5.0, attempts=1).invoke(new_id(), REQUEST)
+    assert set(seen) == {key and f"Bearer {key}"}
 
 
 async def delegated(subtask: str, answer: httpx.Response) -> ToolResult:
