@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 ARGS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: help demo test check openapi faults clean
+.PHONY: bench-sync help demo test check openapi faults clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -37,6 +37,9 @@ openapi: $(VENV)/installed  ## write docs/openapi/ anew, from the code
 
 faults: $(VENV)/installed  ## kill every part under load, and judge what is left (ARGS=--quick, ARGS="--seed 7")
 	$(BIN)/python -m tests.faults.chaos $(ARGS)
+
+bench-sync: $(VENV)/installed  ## how much the sync service bears; last, a line of JSON (ARGS=--quick)
+	$(BIN)/python -m tests.benchmarks.sync $(ARGS)
 
 clean:  ## remove the virtual environment and all runs
 	rm -rf $(VENV) runs

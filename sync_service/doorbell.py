@@ -6,6 +6,7 @@ Postgres. So a lost ring, or no Redis at all, costs time and never a result. A r
 
 import asyncio
 import contextlib
+import random
 from collections import defaultdict
 from collections.abc import Generator, Iterable
 
@@ -19,6 +20,8 @@ log = structlog.get_logger()
 
 CHANNEL = "tandem:changed"
 RECONNECT_S = 1.0
+SHORTEST = 0.5
+"""Of the poll interval, which is the longest wait: waiters that began together do not look together for ever."""
 EVERY_RUN = "*"
 """No run has this name: who listens here is woken by each of them."""
 
@@ -135,4 +138,5 @@ class Waiter:
     async def wait(self, at_most_s: float) -> None:
         """Until a ring, the poll interval, `at_most_s`, or the stop of the service."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), min(at_most_s, self._bell.interval_s))
+            interval_s = self._bell.interval_s * random.uniform(SHORTEST, 1)
+            await asyncio.wait_for(self._event.wait(), min(at_most_s, interval_s))
