@@ -1,8 +1,10 @@
 """The builder, and the parametrised choice of a doorbell."""
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+import structlog
 from fastapi import FastAPI
 
 from shared.client import SyncClient
@@ -17,6 +19,13 @@ def either_doorbell(request: pytest.FixtureRequest, database: str, redis_url: st
     return SyncConfig(
         auth="loopback", database_url=database, redis_url=url, reaper_s=3600, poll_s=0.05, disk_folder=tmp_path
     )
+
+
+@pytest.fixture(autouse=True)
+def _logs() -> Generator[None]:
+    """A command that runs in this process writes its logs to where pytest captured this test's: no other test may."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture
