@@ -22,7 +22,7 @@ SPEC = RunSpec(
     lease_ttl_s=3.0,
     max_attempts=50,
 )
-ABORTED, LATE_SLOT, UNSCORED, LATE_SCORE, EARLY_SCORES = 0.05, 0.0005, 0.03, 0.0005, 0.5
+ABORTED, LATE_SLOT, UNSCORED, LATE_SCORE, EARLY_SCORES, SINGLE = 0.05, 0.0005, 0.03, 0.0005, 0.5, 0.5
 
 
 def chance(*place: object) -> float:

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 
 from shared.client import SyncClient
 from shared.schemas import Role
-from shared.schemas.rollout import BatchResult, GroupOpen, GroupView, RolloutItem, TrajectoryItem
+from shared.schemas.rollout import (
+    Accepted,
+    BatchResult,
+    GroupOpen,
+    GroupView,
+    ItemResult,
+    RolloutItem,
+    TrajectoryItem,
+)
 from shared.schemas.stream import Ack, PolicyPublish, Resumed, ResumeRequest
 from tests.faults.ledger import Ledger
 
@@ -29,6 +37,18 @@ class RecordingClient(SyncClient):
         result = await super().submit_trajectories(items)
         self._record("trajectory", items, result)
         return result
+
+    async def put_rollout(self, item: RolloutItem) -> None:
+        """Submit one by itself, as a caller without our client does; the service may gather several such."""
+        self._record("rollout", [item], await self._put(f"/v1/rollouts/{item.id}", item))
+
+    async def put_trajectory(self, item: TrajectoryItem) -> None:
+        """Likewise."""
+        self._record("trajectory", [item], await self._put(f"/v1/trajectories/{item.id}", item))
+
+    async def _put(self, path: str, item: RolloutItem | TrajectoryItem) -> BatchResult:
+        answer = await self._call("PUT", path, item.body, Accepted)
+        return BatchResult(items=(ItemResult(id=item.id, status=200, accepted=answer.accepted),))
 
     async def resume(self, run: str, role: Role, body: ResumeRequest) -> Resumed:
         resumed = await super().resume(run, role, body)
