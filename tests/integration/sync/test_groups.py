@@ -130,5 +130,5 @@ async def test_long_lists_come_in_pages(build: Builder) -> None:
 async def test_a_cursor_that_is_not_ours_is_refused(build: Builder) -> None:
     await build.declare()
     for cursor in ("x", "W10", "WzEsIDJd0", "WyJhIiwgImIiXQ", "%00"):
-        with pytest.raises(InvalidInput, match="cursor|NUL"):
+        with pytest.raises(InvalidInput, match=r"cursor|NUL"):
             await build.client._send("GET", f"/v1/runs/{build.run}/groups?cursor={cursor}", None)
