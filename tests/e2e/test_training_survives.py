@@ -11,7 +11,7 @@ from tests.e2e.survival.verdict import check
 
 KILLS = {"sync service": 6, "trainer": 2, "server": 2}
 KILL_SEED = 756
-"""One whose four restarts are at the four moments that exactly once is about."""
+"""One whose restarts, each of which imports torch twice, are at the moments that exactly once is about."""
 ROLE: Role = "executor"
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from shared.schemas import ROLES
 from sync_service.embedded import embedded
-from tests.e2e.survival.orders import orders
-from tests.e2e.survival.recorded import STEPS
+from tests.e2e.survival.orders import STEPS, orders
 from tests.e2e.survival.run import database_of_its_own, train
 from tests.e2e.survival.verdict import check
 

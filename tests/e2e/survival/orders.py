@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Literal, get_args
 
-from tests.e2e.survival.recorded import DEAD_STEP, STEPS
-
+STEPS = 20
+DEAD_STEP = 7
+"""Its groups are all dead: no row is trained on."""
 Moment = Literal[
     "before-update",
     "before-optimizer-step",

@@ -15,17 +15,18 @@ import tomli_w
 
 from shared.process import Service
 from shared.schemas import Role
-from tests.e2e.survival.orders import EVERY, Order
-from tests.e2e.survival.recorded import RUN, STEPS, STORE_BYTES
+from tests.e2e.survival.orders import EVERY, STEPS, Order
+from tests.e2e.survival.recorded import RUN, STORE_BYTES
 from tests.integration.servers.trio import tables
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 240.0
 """For one move of one process, on a machine that has much else to do."""
+ENVIRONMENT = "tests.e2e.survival.silence:Silence"
 POLICY = {
     "device": "cpu",
-    "threads": 2,
+    "threads": 1,
     "store": {"max_bytes": STORE_BYTES},
     "checkpoints": {"every": EVERY, "keep_last": 2},
     "trainer": {"lr": 1e-2, "warmup_steps": 3, "micro_batch_tokens": 128, "deterministic": True},
@@ -88,7 +89,8 @@ class TrainingServer:
         self._sync = sync
         self._config = folder / f"{role}.toml"
         self._service: Service | None = None
-        config = tables(role, RUN, folder, {}, port=free_port(), sync_url=sync.url, auth="loopback", policy=POLICY)
+        changes = {"port": free_port(), "sync_url": sync.url, "environment": ENVIRONMENT, "policy": POLICY}
+        config = tables(role, RUN, folder, {}, **changes)
         config["policy"]["model"], config["folder"] = str(config["policy"]["model"]), str(self.folder)
         if role == "planner":
             config["executor_url"] = f"http://127.0.0.1:{free_port()}"  # nobody is there: it has nothing to roll out

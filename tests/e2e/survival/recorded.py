@@ -18,11 +18,11 @@ from shared.policy.types import Trajectory
 from shared.schemas import ROLES, PolicyVersion, Role
 from shared.schemas.rollout import GroupOpen, RolloutItem, RolloutReport, TrajectoryItem, TrajectoryReport
 from shared.schemas.run import RunSpec
+from tests.e2e.survival.orders import DEAD_STEP, STEPS
 from tests.parity_environment import words
 
 RUN = "recorded"
-STEPS, GROUPS, ROLLOUTS, D_MAX = 20, 2, 4, 2
-DEAD_STEP = 7
+GROUPS, ROLLOUTS, D_MAX = 2, 4, 2
 STORE_BYTES = 2**26
 VERSION = PolicyVersion(epoch=1, step=0, updates=0)
 

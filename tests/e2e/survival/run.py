@@ -13,9 +13,9 @@ from shared.schemas import Role
 from shared.schemas.run import RunStatus
 from shared.schemas.stream import StepStatistics
 from sync_service import migrate
-from tests.e2e.survival.orders import Order
+from tests.e2e.survival.orders import STEPS, Order
 from tests.e2e.survival.processes import PATIENCE_S, SyncService, TrainingServer
-from tests.e2e.survival.recorded import RUN, STEPS, record
+from tests.e2e.survival.recorded import RUN, record
 from tests.waiting import until
 
 SEED = 3

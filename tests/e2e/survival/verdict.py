@@ -1,6 +1,6 @@
 """What must hold of a run that was killed again and again, beside one that was never killed."""
 
-from tests.e2e.survival.recorded import DEAD_STEP, STEPS
+from tests.e2e.survival.orders import DEAD_STEP, STEPS
 from tests.e2e.survival.run import Ended
 
 LIVE = [step for step in range(1, STEPS + 1) if step != DEAD_STEP]
