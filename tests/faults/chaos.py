@@ -25,6 +25,8 @@ from tests.faults.conductor import KINDS, Outcome, Shape, perform, theatre
 from tests.faults.judge import Verdict, judge
 
 FINDINGS = 20
+EVERY = 20
+"""Cycles between the lines that stand for the bar where there is no terminal."""
 NUMBERS = ("acked", "lost", "double_consumed", "stale_acks_accepted", "stuck", "inconsistent")
 
 
@@ -48,6 +50,9 @@ async def fire(shape: Shape, folder: Path, console: Console) -> tuple[Outcome, V
 
             def told(kind: str, seconds: float) -> None:
                 bar.update(task, advance=1, description=f"{kind}, back after {seconds:.1f} s")
+                done = int(bar.tasks[task].completed)
+                if not console.is_terminal and done % EVERY == 0:
+                    console.print(f"{done} of {shape.cycles} cycles")
 
             outcome = await perform(stage, shape, told)
             bar.update(task, description="judging")
