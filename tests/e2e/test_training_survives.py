@@ -26,4 +26,5 @@ async def test_ten_kills_change_no_bit_of_the_weights(services: Services, tmp_pa
         killed = runs.create_task(train(tmp_path / "killed", databases["killed"], {ROLE: kills}))
     (status, before), (after_status, after) = never.result(), killed.result()
     check(before[ROLE], after[ROLE])
+    assert len(after[ROLE].updates) > len(before[ROLE].updates), "no batch was trained anew: nothing was tried"
     assert after_status.trajectories == status.trajectories
