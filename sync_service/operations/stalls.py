@@ -4,7 +4,6 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from shared.schemas.events import EventKind
 from sync_service import store
 from sync_service.operations.events import Note, emit, note
 from sync_service.operations.waits import OVER, waits
@@ -51,5 +50,4 @@ def _end(run: str, stall: Stall) -> Note:
     code, who, step = stall
     if code == WORKER:
         return note(run, "worker-back", worker=who)
-    kind: EventKind = "stall-ended"
-    return note(run, kind, code=code, who=who, step=step or None)
+    return note(run, "stall-ended", code=code, who=who, step=step or None)
