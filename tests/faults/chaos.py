@@ -38,7 +38,7 @@ def shape_of(argv: list[str] | None = None) -> Shape:
     given = parser.parse_args(argv)
     if given.quick:
         return Shape(cycles=15, runs=1, budget_s=24, seed=given.seed)
-    return Shape(cycles=200, runs=2, budget_s=780, seed=given.seed)
+    return Shape(cycles=200, runs=2, budget_s=1500, seed=given.seed)
 
 
 async def fire(shape: Shape, folder: Path, console: Console) -> tuple[Outcome, Verdict]:

@@ -46,7 +46,7 @@ SAFEGUARDS = (
         "unique key of a group's place",
         SCHEMA,
         (("    CONSTRAINT groups_place UNIQUE (run, step, index),\n", ""),),
-        f"{FAULTS}/test_constraints.py::test_of_many_who_open_one_place_one_does",
+        f"{FAULTS}/test_constraints.py::test_of_two_who_open_one_place_at_once_one_does",
     ),
     Safeguard(
         "resume rule",

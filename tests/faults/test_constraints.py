@@ -1,12 +1,18 @@
 """What the database itself refuses, whatever the code above it does."""
 
-import asyncio
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
 
+import httpx
 import psycopg
 import pytest
+from asgi_lifespan import LifespanManager
 
+from shared.client import SyncClient
 from shared.errors import Conflict
+from sync_service import store
+from sync_service.app import create_app
+from sync_service.config import SyncConfig
 from tests.integration.sync.builder import Builder
 
 
@@ -49,8 +55,32 @@ async def test_a_place_that_is_taken(build: Builder, raw: psycopg.Connection) ->
             raw.execute(statement.encode())
 
 
-async def test_of_many_who_open_one_place_one_does(build: Builder) -> None:
+@pytest.fixture
+async def elsewhere(build: Builder, sync_config: SyncConfig) -> AsyncGenerator[Builder]:
+    """The same run by way of another process of the service: one process takes the groups of a run in turn."""
+    app = create_app(sync_config)
+    async with (
+        LifespanManager(app),
+        SyncClient("http://other", transport=httpx.ASGITransport(app=app), retry_for_s=5) as client,
+    ):
+        yield Builder(app, client, build.run, build.spec)
+
+
+async def test_of_two_who_open_one_place_at_once_one_does(
+    build: Builder, elsewhere: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rival's whole transaction comes between our look at the place and our write."""
     await build.declare()
-    results = await asyncio.gather(*[build.open(1, 0) for _ in range(10)], return_exceptions=True)
-    assert sum(isinstance(result, str) for result in results) == 1
-    assert {type(result) for result in results} == {str, Conflict}
+    look, rivals = store.groups.admission, [elsewhere.open]
+
+    async def interrupted(*arguments: Any) -> Any:
+        found = await look(*arguments)
+        if rivals:
+            await rivals.pop()()
+        return found
+
+    monkeypatch.setattr(store.groups, "admission", interrupted)
+    with pytest.raises(Conflict, match="is held by group"):
+        await build.open()
+    (batch,) = await build.sql("SELECT opened FROM batches")
+    assert batch.opened == 1
