@@ -44,7 +44,7 @@ def create_app(config: SyncConfig) -> FastAPI:
     doorbell = Doorbell(config.redis_url, poll_s=config.poll_s, poll_with_redis_s=config.poll_with_redis_s)
     service = Service(config, Database(config.database_url, config.pool_size), doorbell)
 
-    ring = DatabaseRing(service.database) if config.auth == "keys" else None
+    ring = DatabaseRing(service.urgent) if config.auth == "keys" else None
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
