@@ -57,7 +57,8 @@ def usage(*command: str) -> str:
 
 def check_options(words: list[str], *command: str) -> None:
     text = usage(*command)
-    unknown = [word for word in words if word.startswith("--") and not re.search(rf"{word}\b", text)]
+    options = [word.partition("=")[0] for word in words if word.startswith("--")]
+    unknown = [option for option in options if not re.search(rf"{option}\b", text)]
     assert unknown == [], text
 
 
