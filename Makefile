@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 ARGS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: bench-sync help demo test check openapi faults clean
+.PHONY: bench-sync bench-peers help demo test check openapi faults clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -40,6 +40,9 @@ faults: $(VENV)/installed  ## kill every part under load, and judge what is left
 
 bench-sync: $(VENV)/installed  ## how much the sync service bears; last, a line of JSON (ARGS=--quick)
 	$(BIN)/python -m tests.benchmarks.sync $(ARGS)
+
+bench-peers: $(VENV)/installed  ## two other systems at the same work, in turn; makes their environments (ARGS=--quick)
+	$(BIN)/python -m tests.benchmarks.peers $(ARGS)
 
 clean:  ## remove the virtual environment and all runs
 	rm -rf $(VENV) runs

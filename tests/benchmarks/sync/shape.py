@@ -29,19 +29,19 @@ class Shape:
     callers: int = 64
     batch_items: int = 512
     paced_per_s: float = 100.0
-    paced_rollouts: int = 2
+    paced_rollouts: int = 4
 
 
 FULL = Shape(
     name="full",
-    bulk_steps=48,
-    client_steps=32,
-    raw_steps=16,
+    bulk_steps=32,
+    client_steps=24,
+    raw_steps=8,
     groups_per_step=64,
     single_groups_per_step=8,
     stream_runs=8,
-    stream_steps=60,
-    paced_s=20.0,
+    stream_steps=40,
+    paced_s=10.0,
     history=1_000_000,
     repeats=3,
 )
@@ -54,7 +54,7 @@ QUICK = Shape(
     single_groups_per_step=8,
     stream_runs=4,
     stream_steps=25,
-    paced_s=3.0,
+    paced_s=4.0,
     history=50_000,
     repeats=1,
 )

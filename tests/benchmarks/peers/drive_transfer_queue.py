@@ -1,0 +1,62 @@
+"""TransferQueue, in memory, in bulk: `python drive_transfer_queue.py GROUPS SLOTS CLIENTS`, where it is installed.
+
+A client puts the scores of a group in one call for the planner and one for the executor; the consumer beside it gets
+both and clears them, as a trainer does. The last line is the number of rollouts a second.
+"""
+
+import asyncio
+import sys
+import time
+
+import ray
+import torch
+import transfer_queue as tq
+from tensordict import TensorDict
+
+CALLS = 4
+
+
+def scores(rows: int) -> TensorDict:
+    names = ("r_format", "r_score", "tokens", "epoch", "step")
+    return TensorDict({name: torch.rand(rows, 1) for name in names}, batch_size=rows)
+
+
+async def drive(groups: int, slots: int, clients: int) -> float:
+    done: asyncio.Queue[int] = asyncio.Queue()
+    left = iter(range(groups))
+
+    def keys(group: int, role: str, rows: int) -> list[str]:
+        return [f"{group}-{role}-{row}" for row in range(rows)]
+
+    async def produce() -> None:
+        for group in left:
+            for role, rows in (("planner", slots), ("executor", slots * CALLS)):
+                await tq.async_kv_batch_put(keys(group, role, rows), role, scores(rows))
+            await done.put(group)
+
+    async def consume() -> None:
+        for _ in range(groups):
+            group = await done.get()
+            for role, rows in (("planner", slots), ("executor", slots * CALLS)):
+                names = keys(group, role, rows)
+                found = await tq.async_kv_batch_get(names, role)
+                assert len(found) == rows
+                await tq.async_kv_clear(names, role)
+
+    started = time.monotonic()
+    await asyncio.gather(consume(), *(produce() for _ in range(clients)))
+    return groups * slots / (time.monotonic() - started)
+
+
+def main() -> None:
+    groups, slots, clients = map(int, sys.argv[1:])
+    ray.init(num_cpus=6, include_dashboard=False, log_to_driver=False)  # with 2 it hangs
+    tq.init()
+    rate = asyncio.run(drive(groups, slots, clients))
+    tq.close()
+    ray.shutdown()
+    print(rate)
+
+
+if __name__ == "__main__":
+    main()
