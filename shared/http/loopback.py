@@ -24,9 +24,15 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _names_this_machine(host: str) -> bool:
+    """Not where a domain was made to resolve to this machine, so that a site's script passes for its own origin."""
+    return "." not in host and ":" not in host or _is_loopback(host)
+
+
 def refuse_strangers(request: Request) -> None:
     """Unauthorized: without keys, a proxy would let everyone in, and a browser on this machine any site's script."""
     headers = request.headers
     proxied = "forwarded" in headers or "x-forwarded-for" in headers
-    if proxied or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+    foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+    if proxied or foreign or not _names_this_machine(request.url.hostname or ""):
         raise Unauthorized(f"the {request.app.title} runs without keys: it answers no proxy and no other site")

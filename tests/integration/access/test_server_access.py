@@ -123,8 +123,11 @@ async def test_loopback_lets_everyone_in_but_no_proxy_and_no_other_site(name: st
             ("X-Forwarded-For", "1.1.1.1"),
             ("Forwarded", "for=1.1.1.1"),
             ("Sec-Fetch-Site", "cross-site"),
+            ("Host", "rebound.example:8701"),
         ):
             assert (await http.get("/v1/checkpoints", headers={header: value})).status_code == 401
+        for host in ("localhost:8701", "127.0.0.1:8701", "[::1]:8701"):
+            assert (await http.get("/v1/checkpoints", headers={"Host": host})).status_code in (200, 503)
 
 
 @pytest.mark.parametrize(
