@@ -26,7 +26,7 @@ def _is_loopback(host: str) -> bool:
 
 def _names_this_machine(host: str) -> bool:
     """Not where a domain was made to resolve to this machine, so that a site's script passes for its own origin."""
-    return "." not in host and ":" not in host or _is_loopback(host)
+    return ("." not in host and ":" not in host) or _is_loopback(host)
 
 
 def refuse_strangers(request: Request) -> None:
