@@ -30,10 +30,10 @@ check: $(VENV)/installed  ## lint, types, import contracts, the committed OpenAP
 	$(BIN)/ruff format --check .
 	$(BIN)/ty check planner_server executor_server sync_service shared
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python scripts/openapi.py --check
+	$(BIN)/python docs/openapi/write.py --check
 
 openapi: $(VENV)/installed  ## write docs/openapi/ anew, from the code
-	$(BIN)/python scripts/openapi.py
+	$(BIN)/python docs/openapi/write.py
 
 faults: $(VENV)/installed  ## kill every part under load, and judge what is left (ARGS=--quick, ARGS="--seed 7")
 	$(BIN)/python -m tests.faults.chaos $(ARGS)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
-from scripts.openapi import FOLDER, apps, main
+from docs.openapi.write import FOLDER, apps, main
 from shared.http.openapi import document
 from tests.integration.access.matrix import EXECUTOR, PLANNER, SYNC
 

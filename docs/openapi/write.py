@@ -15,7 +15,7 @@ from shared.http.openapi import document
 from sync_service.app import create_app as sync
 from sync_service.config import SyncConfig
 
-FOLDER = Path(__file__).parents[1] / "docs" / "openapi"
+FOLDER = Path(__file__).parent
 UNUSED: Any = SimpleNamespace(run="any", keys_file=None, admission=AdmissionConfig())
 
 
