@@ -33,6 +33,7 @@ from shared.http.admission import one_lane
 from shared.http.body import json_body, openapi_body
 from shared.http.guard import PLANNER
 from shared.http.health import install_health
+from shared.http.lifespan import rooted
 from shared.http.problems import install_problems
 from shared.http.protocol import install_protocol
 from shared.http.requests import install_requests
@@ -42,7 +43,6 @@ from shared.schemas.invocation import InvocationAnswer, InvocationRequest
 from shared.schemas.rollout import TrajectoryItem
 from shared.schemas.run import RunSpec
 from shared.serving.access import guard_server
-from shared.serving.lifespan import rooted
 from shared.serving.metrics import install_server_metrics
 from shared.serving.routes import install_common_routes, json, part, ready
 from shared.serving.station import station

@@ -32,6 +32,7 @@ from shared.http.admission import one_lane
 from shared.http.body import json_body, openapi_body
 from shared.http.guard import OPERATOR, VIEWER
 from shared.http.health import install_health
+from shared.http.lifespan import rooted
 from shared.http.problems import install_problems
 from shared.http.protocol import install_protocol
 from shared.http.requests import install_requests
@@ -41,7 +42,6 @@ from shared.policy.policy import Policy
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
 from shared.schemas.rollout import RolloutItem
 from shared.serving.access import guard_server
-from shared.serving.lifespan import rooted
 from shared.serving.metrics import install_server_metrics
 from shared.serving.routes import install_common_routes, json, part, ready
 from shared.serving.secrets import secret

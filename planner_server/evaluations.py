@@ -10,9 +10,9 @@ from planner_server.evaluation import Evaluation, Outcome
 from planner_server.rollout import Roller, Rollout
 from shared.environments.base import Task
 from shared.errors import BodyConflict, NotFound, TandemError, Unavailable
+from shared.http.lifespan import first
 from shared.policy.types import SamplingParams
 from shared.schemas.invocation import EvaluationPolicy, EvaluationRequest, EvaluationView
-from shared.serving.lifespan import first
 
 log = structlog.get_logger()
 

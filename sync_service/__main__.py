@@ -10,6 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
+import structlog
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from shared.config import override, parse
@@ -21,12 +22,15 @@ from sync_service.app import create_app
 from sync_service.config import SyncConfig
 from sync_service.embedded import Services, embedded
 
+log = structlog.get_logger()
+
 DATABASE_URL = "TANDEM_DATABASE_URL"
 GC_THRESHOLDS = (50_000, 20, 20)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; a user's mistake is one line on stderr and exit code 2."""
+    """Run the command; a user's mistake is one line on stderr and exit code 2, a loop that died is exit code 1."""
+    code = 0
     try:
         arguments = _parser().parse_args(_with_command(sys.argv[1:] if argv is None else argv))
         if arguments.command == "serve":
@@ -34,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             bind(arguments.host, arguments.port).close()  # say so before a database is started for nothing
         with _services(arguments) as services:
             if arguments.command == "serve":
-                _serve(arguments, services)
+                code = _serve(arguments, services)
             elif arguments.command == "migrate":
                 _migrate(services.database_url)
             else:
@@ -42,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TandemError as error:
         print(f"sync_service: {error.detail}", file=sys.stderr)
         return 2
-    return 0
+    return code
 
 
 def _with_command(words: Sequence[str]) -> list[str]:
@@ -112,21 +116,28 @@ def _migrate(url: str) -> None:
         raise UserError(f"the database cannot be used: {reason}") from None
 
 
-def _serve(arguments: Namespace, services: Services) -> None:
+def _serve(arguments: Namespace, services: Services) -> int:
     configure_logs()
     if arguments.keys_file:
         if arguments.auth == "loopback":
             raise UserError("--keys-file has no use with --auth loopback")
         key_commands.keep_file(arguments.keys_file, services.database_url)
-    tables = override({}, arguments.overrides) | {
-        "auth": arguments.auth,
-        "database_url": services.database_url,
-        "redis_url": services.redis_url,
-        "disk_folder": arguments.embedded or Path("."),
-    }
-    app = create_app(parse(SyncConfig, tables))
+    app = create_app(_configuration(arguments, services))
     _collect_seldom()
     serve(app, arguments.host, arguments.port)
+    fault: BaseException | None = getattr(app.state, "fault", None)
+    if fault is not None:
+        log.error("unexpected", exc_info=fault)
+        print(f"sync_service: {type(fault).__name__}: {fault}", file=sys.stderr)
+    return 1 if fault else 0
+
+
+def _configuration(arguments: Namespace, services: Services) -> SyncConfig:
+    own = {"auth": arguments.auth, "database_url": services.database_url, "redis_url": services.redis_url}
+    settings = override({}, arguments.overrides)
+    for name in own.keys() & settings.keys():
+        raise UserError(f"{name} is no setting of this command: it has the option --{name.replace('_', '-')}")
+    return parse(SyncConfig, {"disk_folder": arguments.embedded or Path(".")} | settings | own)
 
 
 def _collect_seldom() -> None:

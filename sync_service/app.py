@@ -12,7 +12,7 @@
     keys.py        the ring of live keys; each route declares who may call it
     embedded/      a Postgres and a Valkey of our own
 
-Nothing happens at import. The lifespan owns the pool, Redis and the background tasks.
+Nothing happens at import. The lifespan owns the pool, Redis and the loops; a loop that dies ends the process.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from fastapi import FastAPI
 
 from shared.http.guard import Guard, guarded
 from shared.http.health import install_health
+from shared.http.lifespan import rooted
 from shared.http.metrics import install_metrics
 from shared.http.problems import install_problems
 from shared.http.protocol import install_protocol
@@ -36,7 +37,6 @@ from sync_service.keys import DatabaseRing
 from sync_service.lanes import install_lanes
 from sync_service.routes import all_routes
 from sync_service.service import Service
-from sync_service.tasks import end
 
 
 def create_app(config: SyncConfig) -> FastAPI:
@@ -46,20 +46,22 @@ def create_app(config: SyncConfig) -> FastAPI:
 
     ring = DatabaseRing(service.urgent) if config.auth == "keys" else None
 
+    async def loops() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reaper.run(service))
+            group.create_task(service.keep_traffic())
+            if ring:
+                group.create_task(ring.run())
+
     @contextlib.asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with doorbell:
-            tasks = [
-                asyncio.create_task(reaper.run(service)),
-                asyncio.create_task(service.keep_traffic()),
-            ]
             if ring:
                 await ring.refresh()
-                tasks.append(asyncio.create_task(ring.run()))
             try:
-                yield
+                async with rooted(app, loops):
+                    yield
             finally:
-                await end(tasks)
                 await service.flush_traffic()
                 await service.database.close()
                 await service.urgent.close()

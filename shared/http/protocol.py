@@ -37,5 +37,5 @@ class Versioned:
 
 
 def install_protocol(app: FastAPI) -> None:
-    """Put it before everything else of `app`: call it after the other middlewares are added."""
+    """Put it before admission, metrics and the routes of `app`: call it after they are installed."""
     app.add_middleware(Versioned)

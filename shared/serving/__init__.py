@@ -1,1 +1,1 @@
-"""What the planner's and the executor's server have in common: process, lifespan, membership in a run, submission."""
+"""What the planner's and the executor's server have in common: command line, policy, membership in a run, submission."""

@@ -138,3 +138,4 @@ def test_a_setting_that_is_wrong_is_one_line(port: int, capsys: pytest.CaptureFi
     given = ("serve", "--port", str(port), "--database-url", "postgresql://nobody@127.0.0.1:1/none")
     assert "keep_run_days: unknown key" in fails(capsys, *given, "keep_run_days=90")
     assert "keep_runs_days" in fails(capsys, *given, "keep_runs_days=-1")
+    assert "--auth" in fails(capsys, *given, "auth=loopback")

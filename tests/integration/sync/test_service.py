@@ -48,6 +48,20 @@ async def test_a_database_that_does_not_answer_is_named(sync_config: SyncConfig)
     assert checks["disk"] == "ok"
 
 
+async def test_a_loop_that_dies_ends_the_service_and_is_named(
+    sync_config: SyncConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def dies(_: object) -> None:
+        raise RuntimeError("a fault that nobody foresaw")
+
+    monkeypatch.setattr(reaper, "run", dies)
+    app, stopped = create_app(sync_config), []
+    app.state.stop = lambda: stopped.append(True)
+    async with LifespanManager(app):
+        await until(lambda: stopped)
+    assert str(app.state.fault) == "a fault that nobody foresaw"
+
+
 async def test_a_schema_of_another_version_is_named(build: Builder, sync_config: SyncConfig) -> None:
     await build.sql("UPDATE alembic_version SET version_num = '0000'")
     try:

@@ -7,8 +7,8 @@ from asgi_lifespan import LifespanManager
 from fastapi import FastAPI
 
 from shared.errors import Unavailable, UserError
-from shared.serving import lifespan as module
-from shared.serving.lifespan import rooted
+from shared.http import lifespan as module
+from shared.http.lifespan import rooted
 from tests.waiting import until
 
 
