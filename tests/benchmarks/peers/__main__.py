@@ -71,13 +71,14 @@ async def _measure(shape: Shape, folder: Path) -> dict[str, list[float]]:
         log = folder / f"agent-lightning-{repeat}.log"
         rate = await agent_lightning.measure(HOME / "agent-lightning", log, groups, slots, clients)
         rates["agent-lightning 0.3"].append(rate)
-        rates["TransferQueue 0.1.11, bulk"].append(await asyncio.to_thread(_transfer_queue, 4 * groups, slots, clients))
+        rates["TransferQueue 0.1.11, bulk"].append(await asyncio.to_thread(_transfer_queue, shape))
     return rates
 
 
-def _transfer_queue(groups: int, slots: int, clients: int) -> float:
+def _transfer_queue(shape: Shape) -> float:
+    sizes = (shape.bulk_steps, shape.groups_per_step * shape.rollouts_per_group, shape.clients)
     script = Path(__file__).with_name("drive_transfer_queue.py")
-    command = [HOME / "transfer-queue" / "bin" / "python", script, *map(str, (groups, slots, clients))]
+    command = [HOME / "transfer-queue" / "bin" / "python", script, *map(str, sizes)]
     environment = os.environ | {"RAY_AUTH_MODE": "disabled"}  # else it writes a token into the home folder
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=HOME, env=environment)
     if done.returncode:

@@ -1,6 +1,6 @@
-"""TransferQueue, in memory, in bulk: `python drive_transfer_queue.py GROUPS SLOTS CLIENTS`, where it is installed.
+"""TransferQueue, in memory, in bulk: `python drive_transfer_queue.py STEPS ROLLOUTS CLIENTS`, where it is installed.
 
-A client puts the scores of a group in one call for the planner and one for the executor; the consumer beside it gets
+A client puts the scores of a whole step in one call for the planner and one for the executor; the consumer gets
 both and clears them, as a trainer does. The last line is the number of rollouts a second.
 """
 
@@ -21,38 +21,38 @@ def scores(rows: int) -> TensorDict:
     return TensorDict({name: torch.rand(rows, 1) for name in names}, batch_size=rows)
 
 
-async def drive(groups: int, slots: int, clients: int) -> float:
+async def drive(steps: int, rollouts: int, clients: int) -> float:
     done: asyncio.Queue[int] = asyncio.Queue()
-    left = iter(range(groups))
+    left = iter(range(steps))
 
-    def keys(group: int, role: str, rows: int) -> list[str]:
-        return [f"{group}-{role}-{row}" for row in range(rows)]
+    def keys(step: int, role: str, rows: int) -> list[str]:
+        return [f"{step}-{role}-{row}" for row in range(rows)]
 
     async def produce() -> None:
-        for group in left:
-            for role, rows in (("planner", slots), ("executor", slots * CALLS)):
-                await tq.async_kv_batch_put(keys(group, role, rows), role, scores(rows))
-            await done.put(group)
+        for step in left:
+            for role, rows in (("planner", rollouts), ("executor", rollouts * CALLS)):
+                await tq.async_kv_batch_put(keys(step, role, rows), role, scores(rows))
+            await done.put(step)
 
     async def consume() -> None:
-        for _ in range(groups):
-            group = await done.get()
-            for role, rows in (("planner", slots), ("executor", slots * CALLS)):
-                names = keys(group, role, rows)
+        for _ in range(steps):
+            step = await done.get()
+            for role, rows in (("planner", rollouts), ("executor", rollouts * CALLS)):
+                names = keys(step, role, rows)
                 found = await tq.async_kv_batch_get(names, role)
                 assert len(found) == rows
                 await tq.async_kv_clear(names, role)
 
     started = time.monotonic()
     await asyncio.gather(consume(), *(produce() for _ in range(clients)))
-    return groups * slots / (time.monotonic() - started)
+    return steps * rollouts / (time.monotonic() - started)
 
 
 def main() -> None:
-    groups, slots, clients = map(int, sys.argv[1:])
+    steps, rollouts, clients = map(int, sys.argv[1:])
     ray.init(num_cpus=6, include_dashboard=False, log_to_driver=False)  # with 2 it hangs
     tq.init()
-    rate = asyncio.run(drive(groups, slots, clients))
+    rate = asyncio.run(drive(steps, rollouts, clients))
     tq.close()
     ray.shutdown()
     print(rate)
