@@ -5,6 +5,7 @@ import asyncio
 import httpx
 from pydantic import ValidationError
 
+from shared.client.exchange import Exchange
 from shared.client.retry import retry_after_s
 from shared.errors import (
     Forbidden,
@@ -17,12 +18,10 @@ from shared.errors import (
     from_problem,
 )
 from shared.http.body import faults
-from shared.schemas import protocol
 from shared.schemas.invocation import InvocationAnswer, InvocationRequest
 
 BACKOFF_S = 0.2
 TOO_BUSY = 429
-HEADERS = {"content-type": "application/json", protocol.HEADER: str(protocol.PROTOCOL)}
 
 
 class ExecutorFailed(Unavailable):
@@ -32,10 +31,7 @@ class ExecutorFailed(Unavailable):
 
 
 class ExecutorClient:
-    """Calls `PUT /v1/invocations/{id}`. `deadline_s` bounds one request, `attempts` how often it is sent.
-
-    It speaks to the transport itself: a client's cookies, redirects and authentication cost as much as the call.
-    """
+    """Calls `PUT /v1/invocations/{id}`. `deadline_s` bounds one request, `attempts` how often it is sent."""
 
     def __init__(
         self,
@@ -46,12 +42,9 @@ class ExecutorClient:
         deadline_s: float,
         attempts: int,
     ) -> None:
-        self._transport = transport
-        self._base_url = base_url.rstrip("/")
-        self._headers = HEADERS | ({"authorization": f"Bearer {key}"} if key else {})
+        self._exchange = Exchange(transport, base_url, key, "the executor")
         self._deadline_s = deadline_s
         self._attempts = attempts
-        self._peer = protocol.Peer(f"the executor at {self._base_url}")
 
     async def invoke(self, invocation: str, request: InvocationRequest) -> InvocationAnswer:
         """The answer; ExecutorFailed where the executor itself failed each time (5xx, lost connection, deadline).
@@ -75,9 +68,7 @@ class ExecutorClient:
 
     async def _send(self, invocation: str, request: InvocationRequest) -> InvocationAnswer:
         async with asyncio.timeout(self._deadline_s):
-            if self._peer.must_be_asked(request):
-                await self._exchange("GET", "/healthz", b"")
-            response = await self._exchange("PUT", f"/v1/invocations/{invocation}", self._peer.encode(request))
+            response = await self._exchange("PUT", f"/v1/invocations/{invocation}", request)
         if response.is_success:
             return self._answer(response.content)
         if response.status_code >= 500 or response.status_code == TOO_BUSY:
@@ -85,29 +76,19 @@ class ExecutorClient:
             raise Unavailable(f"HTTP {response.status_code}: {response.text[:200]}", retry_after_s=after_s)
         raise self._refusal(response)
 
-    async def _exchange(self, method: str, path: str, content: bytes) -> httpx.Response:
-        request = httpx.Request(method, f"{self._base_url}{path}", content=content, headers=self._headers)
-        response = await self._transport.handle_async_request(request)
-        try:
-            await response.aread()
-        finally:
-            await response.aclose()
-        self._peer.heard(response.headers.get(protocol.HEADER))
-        return response
-
     def _answer(self, content: bytes) -> InvocationAnswer:
         try:
             return InvocationAnswer.model_validate_json(content)
         except ValidationError as error:
-            raise UserError(f"{self._base_url} does not answer as an executor: {faults(error)}") from None
+            raise UserError(f"{self._exchange.base_url} does not answer as an executor: {faults(error)}") from None
 
     def _refusal(self, response: httpx.Response) -> TandemError:
         try:
             error = from_problem(response.json(), response.status_code)
         except (ValueError, AttributeError):  # no JSON, or no object: another kind of server
-            return UserError(f"{self._base_url} does not answer as an executor: HTTP {response.status_code}")
+            return UserError(f"{self._exchange.base_url} does not answer as an executor: HTTP {response.status_code}")
         if isinstance(error, InvalidInput) and not isinstance(error, PromptTooLong):
-            return UserError(f"the executor at {self._base_url} refuses the planner's requests: {error.detail}")
+            return UserError(f"{self._exchange.name} refuses the planner's requests: {error.detail}")
         if isinstance(error, Unauthorized | Forbidden):
-            return UserError(f"the executor at {self._base_url} refuses the planner's key: {error.detail}")
+            return UserError(f"{self._exchange.name} refuses the planner's key: {error.detail}")
         return error

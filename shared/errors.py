@@ -22,7 +22,7 @@ TandemError
  +- UserError                 a user's mistake on the command line: one clear line, no traceback
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class TandemError(Exception):
@@ -36,6 +36,10 @@ class TandemError(Exception):
         self.detail = detail or (type(self).__doc__ or "").strip()
         self.extra = extra
         super().__init__(self.detail)
+
+    def again(self) -> Self:
+        """The same error anew: one exception that several tasks raise would gather the tracebacks of all."""
+        return type(self)(self.detail, **self.extra)
 
     def problem(self) -> dict[str, Any]:
         """The problem+json body (RFC 9457) of this error."""
@@ -191,5 +195,4 @@ def from_problem(body: dict[str, Any], status: int) -> TandemError:
     """The exception that `body` (problem+json) stands for; an unknown type becomes a plain TandemError."""
     cls = _tree(TandemError).get(str(body.get("type", "")).removeprefix("urn:tandem:"), TandemError)
     known = {"type", "title", "status", "detail", "retryable"}
-    error = cls(str(body.get("detail") or f"HTTP {status}"), **{k: v for k, v in body.items() if k not in known})
-    return error
+    return cls(str(body.get("detail") or f"HTTP {status}"), **{k: v for k, v in body.items() if k not in known})

@@ -49,7 +49,7 @@ class Gatherer(Generic[I, O]):
         try:
             outcomes = await self._write(items)
         except TandemError as error:  # nothing is written: each asks again
-            outcomes = [type(error)(error.detail, **error.extra) for _ in items]
+            outcomes = [error.again() for _ in items]
         except Exception as error:  # noqa: BLE001 - the outermost boundary of these requests: each raises it by itself
             if len(items) > 1:  # one of them is at fault: the others have nothing to do with it
                 for item, answered in zip(items, answers, strict=True):

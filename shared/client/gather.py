@@ -42,7 +42,7 @@ class Gatherer(Generic[T]):
         for request in self._requests:
             request.cancel()
         await asyncio.gather(*self._requests, return_exceptions=True)
-        self._fail([answered for _, answered in self._pending], Unavailable("the client is closed"))
+        _fail([answered for _, answered in self._pending], Unavailable("the client is closed"))
         self._pending.clear()
 
     def _start(self) -> None:
@@ -62,21 +62,19 @@ class Gatherer(Generic[T]):
         futures = [answered for _, answered in batch]
         try:
             result = await self._send([item for item, _ in batch])
-        except TandemError as error:
-            self._fail(futures, error)
-        except BaseException:
-            self._fail(futures, Unavailable("the client is closed"))
-            raise
-        else:
             for answered, outcome in zip(futures, result.items, strict=True):
                 _settle(answered, outcome)
+        except asyncio.CancelledError:
+            _fail(futures, Unavailable("the client is closed"))
+            raise
+        except Exception as error:  # noqa: BLE001 - the outermost boundary of a request: its callers raise it
+            _fail(futures, error)
 
-    @staticmethod
-    def _fail(futures: list[asyncio.Future[ItemResult]], error: TandemError) -> None:
-        """An exception for each: one that several tasks raise would gather the tracebacks of all."""
-        for answered in futures:
-            if not answered.done():
-                answered.set_exception(type(error)(error.detail, **error.extra))
+
+def _fail(futures: list[asyncio.Future[ItemResult]], error: Exception) -> None:
+    for answered in futures:
+        if not answered.done():
+            answered.set_exception(error.again() if isinstance(error, TandemError) else error)
 
 
 def _settle(answered: asyncio.Future[ItemResult], outcome: ItemResult) -> None:

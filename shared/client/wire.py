@@ -6,36 +6,30 @@ import httpx
 import stamina
 from pydantic import BaseModel
 
+from shared.client.exchange import Exchange
 from shared.client.retry import TryAgain, pause_s, raise_for
 from shared.errors import DeadlineExceeded
-from shared.schemas import protocol
 
 FIRST_PAUSE_S, JITTER_S, LONGEST_PAUSE_S = 0.05, 0.5, 5.0
 """The client's own backoff, where the server does not say when to come back."""
 
 
 class Wire:
-    """The connections to one service.
+    """The calls of one service.
 
-    It speaks to the transport itself: a client's cookies, redirects and authentication cost as much as the call.
     `timeout_s` bounds one attempt, `retry_for_s` the whole call; both are longer by what the server may hold the call.
     """
 
     def __init__(
         self, base_url: str, key: str | None, transport: httpx.AsyncBaseTransport, timeout_s: float, retry_for_s: float
     ) -> None:
-        self.base_url = base_url.rstrip("/")
-        self._transport = transport
+        self._exchange = Exchange(transport, base_url, key, "the sync service")
         self._timeout_s = timeout_s
         self._retry_for_s = retry_for_s
-        self._peer = protocol.Peer(f"the sync service at {self.base_url}")
-        self._headers = {protocol.HEADER: str(protocol.PROTOCOL)}
-        if key:
-            self._headers["authorization"] = f"Bearer {key}"
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._transport.aclose()
+        await self._exchange.close()
 
     async def send(self, method: str, path: str, body: BaseModel | None, hold_s: float = 0.0) -> httpx.Response:
         """The answer, read; `hold_s` is how long the server may hold the call.
@@ -71,26 +65,13 @@ class Wire:
         except (TimeoutError, TryAgain):
             pass
         fault = getattr(last, "detail", None) or repr(last) if last else "no answer"
-        raise DeadlineExceeded(f"the sync service at {self.base_url} has not done it within {total_s:g} s: {fault}")
+        raise DeadlineExceeded(f"{self._exchange.name} has not done it within {total_s:g} s: {fault}")
 
     async def _attempt(self, method: str, path: str, body: BaseModel | None, timeout_s: float) -> httpx.Response:
         try:
             async with asyncio.timeout(timeout_s):
-                if body is not None and self._peer.must_be_asked(body):
-                    await self._exchange("GET", "/healthz", None)
-                response = await self._exchange(method, path, self._peer.encode(body) if body is not None else None)
+                response = await self._exchange(method, path, body)
         except (httpx.TransportError, TimeoutError) as error:
             raise TryAgain(error) from error
         raise_for(response)
-        return response
-
-    async def _exchange(self, method: str, path: str, content: bytes | None) -> httpx.Response:
-        headers = self._headers if content is None else self._headers | {"content-type": "application/json"}
-        request = httpx.Request(method, f"{self.base_url}{path}", headers=headers, content=content)
-        response = await self._transport.handle_async_request(request)
-        try:
-            await response.aread()
-        finally:
-            await response.aclose()
-        self._peer.heard(response.headers.get(protocol.HEADER))
         return response

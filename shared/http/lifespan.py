@@ -1,7 +1,7 @@
 """The life of a server: one root task owns everything, and its first fault ends the process.
 
-The app answers `/healthz` at once, while the root task still starts what is slow (a policy); a fault at start and a loop that dies
-an hour later are the same thing here: `app.state.fault` is set, and the process is asked to stop.
+The app answers `/healthz` at once, while the root task still starts a policy, say. A fault at start and a loop that
+dies an hour later are the same thing here: `app.state.fault` is set, and the process is asked to stop.
 """
 
 import asyncio

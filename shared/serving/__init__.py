@@ -1,1 +1,1 @@
-"""What the planner's and the executor's server have in common: command line, policy, membership in a run, submission."""
+"""What the planner's and executor's server have in common: command line, policy, membership in a run, submission."""

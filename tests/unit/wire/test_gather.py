@@ -23,11 +23,12 @@ def score() -> TrajectoryItem:
 
 
 class Service:
-    """Answers batches; `problems` are of single items by id, `most` is what one body may hold."""
+    """Answers batches; `problems` are of single items by id, `forgets` how many at the end have no answer."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, list[str]]] = []
         self.problems: dict[str, TandemError] = {}
+        self.forgets = 0
         self.refusal: Callable[[list[str]], TandemError | None] = lambda ids: None
 
     async def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -36,7 +37,7 @@ class Service:
         await asyncio.sleep(0)
         if refusal := self.refusal(ids):
             return httpx.Response(refusal.status, json=refusal.problem())
-        return httpx.Response(200, json={"items": [self._one(id) for id in ids]})
+        return httpx.Response(200, json={"items": [self._one(id) for id in ids[: len(ids) - self.forgets]]})
 
     def _one(self, id: str) -> dict:
         if problem := self.problems.get(id):
@@ -96,6 +97,15 @@ async def test_a_request_that_fails_fails_for_each_with_an_error_of_its_own(serv
     assert isinstance(first, Forbidden)
     assert isinstance(second, Forbidden)
     assert first is not second
+
+
+async def test_an_answer_of_too_few_items_leaves_nobody_waiting(service: Service, sync: SyncClient):
+    service.forgets = 1
+    answered, forgotten = await asyncio.gather(
+        sync.submit_trajectory(score()), sync.submit_trajectory(score()), return_exceptions=True
+    )
+    assert answered.accepted
+    assert isinstance(forgotten, ValueError)
 
 
 async def test_a_service_that_stays_away_is_the_deadline_of_each_caller(service: Service, sync: SyncClient):
