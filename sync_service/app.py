@@ -49,7 +49,7 @@ def create_app(config: SyncConfig) -> FastAPI:
     async def loops() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(reaper.run(service))
-            group.create_task(service.keep_traffic())
+            group.create_task(service.traffic.run())
             if ring:
                 group.create_task(ring.run())
 
@@ -62,7 +62,7 @@ def create_app(config: SyncConfig) -> FastAPI:
                 async with rooted(app, loops):
                     yield
             finally:
-                await service.flush_traffic()
+                await service.traffic.flush()
                 await service.database.close()
                 await service.urgent.close()
 

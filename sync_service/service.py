@@ -1,19 +1,15 @@
-"""What every route needs: the database, the doorbell, and the count of bytes received."""
+"""What every route needs: the database and the doorbell, and what this process gathers, feeds and counts."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, TypeVar
 
-import structlog
 from fastapi import Depends, Request
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import TandemError
 from shared.http.guard import acting
 from shared.schemas.rollout import GroupView, RolloutItem, TrajectoryItem
-from sync_service import store
 from sync_service.config import SyncConfig
 from sync_service.database import Database
 from sync_service.doorbell import Doorbell
@@ -21,11 +17,9 @@ from sync_service.feed import Feed
 from sync_service.gather import Gatherer
 from sync_service.metrics import SyncMetrics
 from sync_service.operations import groups, rollouts, trajectories
+from sync_service.traffic import Traffic
 
 T = TypeVar("T")
-log = structlog.get_logger()
-
-FLUSH_S = 1.0
 
 
 class Service:
@@ -42,7 +36,7 @@ class Service:
         self.groups = Gatherer(self.open_groups)
         self.rollouts = Gatherer(self.submit_rollouts)
         self.trajectories = Gatherer(self.submit_trajectories)
-        self._traffic: Counter[str] = Counter()
+        self.traffic = Traffic(database, self.metrics)
 
     async def open_groups(self, items: Sequence[groups.Opening]) -> list[GroupView | TandemError]:
         """Open groups of one run, in one transaction; what became of each."""
@@ -79,39 +73,12 @@ class Service:
                     return found
                 await waiter.wait(left)
 
-    def count_bytes(self, request: Request, runs: Sequence[str]) -> None:
-        """Count the body of `request`, shared out among the items of several runs."""
-        size = request.state.body_bytes
-        self.metrics.bytes_received.inc(size)
-        for run, items in Counter(runs).items():
-            self._traffic[run] += size * items // len(runs)
-
-    def uncounted_bytes(self, run: str) -> int:
-        """What is counted here and not yet in the database."""
-        return self._traffic[run]
-
-    async def flush_traffic(self) -> None:
-        """Add what was counted to the database: a figure for people, so a crash may lose its last second."""
-        counted, self._traffic = self._traffic, Counter()
-        try:
-            await self.database.transaction(lambda connection: store.runs.add_traffic(connection, counted))
-        except (SQLAlchemyError, TandemError) as error:
-            self._traffic.update(counted)
-            log.warning("traffic is not counted yet", error=repr(error))
-
     async def refresh_metrics(self) -> None:
         """Bring up to date what is read when somebody asks for the metrics."""
         self.metrics.doorbell.set(self.doorbell.connected)
         for name, database in {"bulk": self.database, "urgent": self.urgent}.items():
             self.metrics.pool.labels(name).set(database.in_use)
         await self.metrics.read(self.urgent)
-
-    async def keep_traffic(self) -> None:
-        """Flush for ever."""
-        while True:
-            await asyncio.sleep(FLUSH_S)
-            if self._traffic:
-                await self.flush_traffic()
 
 
 async def _service(request: Request) -> Service:  # async: a plain function would be run in a thread

@@ -23,7 +23,7 @@ async def open_group(
 ) -> Response:
     """Open a group; `staleness-bound` where its step may not be opened yet."""
     view = await service.groups.submit(body.run, groups.Opening(group, body))
-    service.count_bytes(request, [body.run])
+    service.traffic.count(request, [body.run])
     return answer(view)
 
 

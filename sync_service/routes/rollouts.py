@@ -28,7 +28,7 @@ async def submit(
 ) -> Response:
     """Submit one; the same body again is answered as before."""
     outcome = await service.rollouts.submit(body.run, RolloutItem.model_construct(id=rollout, body=body))
-    service.count_bytes(request, [body.run])
+    service.traffic.count(request, [body.run])
     return answer(outcome)
 
 
@@ -44,7 +44,7 @@ async def submit_many(
     """Submit up to 512; each has a status of its own."""
     items = [part for part in parsed if isinstance(part, RolloutItem)]
     outcomes = await service.submit_rollouts(items) if items else []
-    service.count_bytes(request, [item.body.run for item in items])
+    service.traffic.count(request, [item.body.run for item in items])
     return results(parsed, outcomes)
 
 

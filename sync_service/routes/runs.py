@@ -60,7 +60,7 @@ async def run_status(
         )
     return answer(
         await service.database.read(
-            lambda connection: status.status(connection, run, service.config.stall_s, service.uncounted_bytes(run)),
+            lambda connection: status.status(connection, run, service.config.stall_s, service.traffic.unflushed(run)),
         )
     )
 

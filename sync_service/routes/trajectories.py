@@ -31,7 +31,7 @@ async def submit(
 ) -> Response:
     """Submit one; the same body again is answered as before."""
     outcome = await service.trajectories.submit(body.run, TrajectoryItem.model_construct(id=trajectory, body=body))
-    service.count_bytes(request, [body.run])
+    service.traffic.count(request, [body.run])
     return answer(outcome)
 
 
@@ -47,7 +47,7 @@ async def submit_many(
     """Submit up to 512; each has a status of its own."""
     items = [part for part in parsed if isinstance(part, TrajectoryItem)]
     outcomes = await service.submit_trajectories(items) if items else []
-    service.count_bytes(request, [item.body.run for item in items])
+    service.traffic.count(request, [item.body.run for item in items])
     return results(parsed, outcomes)
 
 

@@ -128,6 +128,6 @@ async def test_bytes_received_are_counted_by_run(build: Builder) -> None:
     await build.report(rollout)
     after = (await build.client.status(build.run)).bytes_received
     assert after - before >= len(rollout.model_dump_json())
-    await build.app.state.service.flush_traffic()
+    await build.app.state.service.traffic.flush()
     assert (await build.client.status(build.run)).bytes_received == after
     assert (await build.client.status(other.run)).bytes_received == 0
