@@ -6,7 +6,6 @@ It holds no secret. `tandem keys` writes such lines.
 import os
 import time
 from pathlib import Path
-from typing import get_args
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
@@ -14,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from shared.errors import UserError
 from shared.http.keys import Key, KeyRing
 from shared.ids import Name
-from shared.schemas.base import KeyRole
+from shared.schemas.base import KEY_ROLES
 
 log = structlog.get_logger()
 
@@ -47,9 +46,9 @@ def _key(place: str, words: list[str]) -> Key:
         name = None if run == EVERY_RUN else _NAME.validate_python(run)
     except (ValueError, ValidationError):
         raise UserError(f"{place}: a key is a line of: id, role, run or *, SHA-256 of the key") from None
-    if role not in get_args(KeyRole) or len(hash) != 32:
+    if role not in KEY_ROLES or len(hash) != 32:
         raise UserError(f"{place}: {role} is no role of a key, or its hash is no SHA-256")
-    return Key(id, role, name, hash)  # ty: ignore[invalid-argument-type]
+    return Key(id, role, name, hash)
 
 
 class FileRing:

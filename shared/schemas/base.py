@@ -2,7 +2,7 @@
 
 from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Role = Literal["planner", "executor"]
 ROLES: tuple[Role, Role] = ("planner", "executor")
@@ -10,7 +10,6 @@ KeyRole = Literal["planner", "executor", "operator", "viewer", "metrics"]
 KEY_ROLES: tuple[KeyRole, ...] = ("planner", "executor", "operator", "viewer", "metrics")
 MAX_INTEGER = 2**31 - 1
 
-Finite = Annotated[FiniteFloat, Field(strict=True)]
 Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
 Binary = Annotated[int, Field(strict=True, ge=0, le=1)]
 Step = Annotated[int, Field(strict=True, ge=0, le=MAX_INTEGER)]

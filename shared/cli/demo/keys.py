@@ -35,4 +35,6 @@ class RunKeys:
         for role, (text, _) in made.items():
             self.file(role).unlink(missing_ok=True)  # of a start that was killed in between
             write_key(self.file(role), text)
-        self.hashes.write_text("".join(f"{line_of(key)}\n" for _, key in made.values()))
+        beside = self.hashes.with_suffix(".new")
+        beside.write_text("".join(f"{line_of(key)}\n" for _, key in made.values()))
+        beside.replace(self.hashes)

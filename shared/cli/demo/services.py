@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +44,6 @@ class Services:
         self._models = models
         self.keys = RunKeys(folder, run_name(folder))
         self._running: list[Service] = []
-        self._stack = ExitStack()
         ports = (settings.demo.sync_port, settings.demo.planner_port, settings.demo.executor_port)
         host = settings.demo.host
         self.epochs: dict[Role, int] = {}

@@ -49,7 +49,6 @@ class Trainer:
     worker: str
     epoch: int = 0
     updates: int = 0
-    lineage: str = ""
 
     async def resume(self, step: int = 0, *, pending: Ack | None = None, weights: str | None = None) -> int:
         """Take the stream from `step`."""
