@@ -4,6 +4,7 @@ A test that passes without what it guards proves nothing. Each safeguard here is
 of the tree itself; the test must pass before, and fail (not merely break) after.
 """
 
+import argparse
 import shutil
 import subprocess
 import sys
@@ -90,6 +91,7 @@ def failing(tests: tuple[str, ...], tree: Path) -> set[str]:
 
 def main() -> int:
     """Every safeguard in turn; exit code 1 where a test has no teeth."""
+    argparse.ArgumentParser("teeth", description=__doc__).parse_args()
     with tempfile.TemporaryDirectory(prefix="tandem-teeth-") as folder:
         whole = failing(tuple(safeguard.test for safeguard in SAFEGUARDS), copy_tree(Path(folder)))
     print(f"with every safeguard: {len(whole)} of {len(SAFEGUARDS)} tests fail")
