@@ -31,7 +31,7 @@ async def submit(connection: AsyncConnection, items: Sequence[TrajectoryItem]) -
         raise Again  # that rollout came between the two statements
     runs = {group.run: Run(group.run, group.spec, group.run_state, None) for group in groups.values()}
     if strangers := {item.body.run for item in items} - runs.keys():
-        runs |= await store.runs.find_many(connection, sorted(strangers))
+        runs |= await store.runs.keep_many(connection, sorted(strangers))
     judge = _Judge(
         runs,
         groups,

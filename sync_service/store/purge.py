@@ -41,13 +41,27 @@ async def delete_loose(connection: AsyncConnection, run: str, limit: int) -> int
     return sum([(await connection.execute(delete, found)).rowcount for delete in _DELETE_LOOSE])
 
 
-_LAST = ("deliveries", "batches", "policies", "streams", "workers", "stalls", "traffic", "events", "runs")
+_LAST = (
+    "trajectories",
+    "deliveries",
+    "batches",
+    "policies",
+    "streams",
+    "workers",
+    "stalls",
+    "traffic",
+    "events",
+    "runs",
+)
 _LOCK_RUN = text("SELECT FROM runs WHERE run = :run FOR UPDATE")
 _DELETE_LAST = tuple(text(f"DELETE FROM {table} WHERE run = :run") for table in _LAST)  # noqa: S608
 
 
 async def delete_rest(connection: AsyncConnection, run: str) -> int:
-    """Delete what is left, which is a few rows a step, and the run itself; how many rows."""
+    """Delete what is left, which is a few rows a step, and the run itself; how many rows.
+
+    Trajectories, too: who found the run before it was `purging` may have submitted some since, and is waited for here.
+    """
     await connection.execute(_LOCK_RUN, {"run": run})
     return sum([(await connection.execute(delete, {"run": run})).rowcount for delete in _DELETE_LAST])
 

@@ -67,12 +67,14 @@ async def find(connection: AsyncConnection, run: str, lock: str = "none") -> Run
     return Run.of(row)
 
 
-_SELECT_MANY = text(f"SELECT {_COLUMNS} FROM runs WHERE run = ANY(:runs)")  # noqa: S608 - no value from outside
+_KEEP_MANY = text(f"""
+SELECT {_COLUMNS} FROM runs WHERE run = ANY(:runs) ORDER BY run FOR KEY SHARE
+""")  # noqa: S608 - no value from outside
 
 
-async def find_many(connection: AsyncConnection, runs: list[str]) -> dict[str, Run]:
-    """Those of `runs` that exist, by name."""
-    rows = await connection.execute(_SELECT_MANY, {"runs": runs})
+async def keep_many(connection: AsyncConnection, runs: list[str]) -> dict[str, Run]:
+    """Those of `runs` that exist, by name; a purge deletes none of them before this transaction ends."""
+    rows = await connection.execute(_KEEP_MANY, {"runs": runs})
     return {row.run: Run.of(row) for row in rows}
 
 

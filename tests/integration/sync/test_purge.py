@@ -11,7 +11,7 @@ from shared.schemas.stream import Heartbeat
 from shared.schemas.views import AuditRow
 from sync_service import reaper
 from sync_service.config import SyncConfig
-from sync_service.operations import purge
+from sync_service.operations import purge, trajectories
 from sync_service.tables import metadata
 from tests.integration.sync.builder import Builder
 from tests.waiting import until
@@ -123,6 +123,22 @@ async def test_who_submits_to_a_group_that_goes_is_told_that_it_is_gone(build: B
         await _blocked(build)
         await deleting.commit()
     assert [item.status for item in (await asked).items] == [404]
+
+
+async def test_a_trajectory_that_was_on_its_way_goes_with_its_run(build: Builder) -> None:
+    """Its transaction found the run before the purge, and commits when all but the run itself is deleted."""
+    await build.declare()
+    await build.client.fail("r1", "gave-up")
+    service = build.app.state.service
+    async with service.database.engine.connect() as submitting:
+        outcomes, _ = await trajectories.submit(submitting, [build.score(new_id())])
+        await build.post("/v1/runs/r1:purge")
+        deleting = asyncio.create_task(reaper.delete(service, for_s=60))
+        await _blocked(build)
+        await submitting.commit()
+    await deleting
+    assert outcomes[0].accepted
+    assert set((await rows(build, "r1")).values()) == {0}
 
 
 async def _blocked(build: Builder) -> None:
