@@ -11,6 +11,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import structlog
+from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from shared.config import override, parse
@@ -102,17 +103,22 @@ def _services(arguments: Namespace) -> Generator[Services]:
 
 
 def _for_psycopg(url: str) -> str:
-    """The usual `postgresql://` names the driver that we use."""
+    """The usual `postgresql://` names the driver that we use. UserError, which does not repeat it, for any other."""
     scheme, separator, rest = url.partition("://")
-    return f"postgresql+psycopg://{rest}" if separator and scheme in ("postgres", "postgresql") else url
+    if separator and scheme in ("postgres", "postgresql"):
+        url = f"postgresql+psycopg://{rest}"
+    with contextlib.suppress(ArgumentError, ValueError):
+        if make_url(url).drivername == "postgresql+psycopg":
+            return url
+    raise UserError("the database cannot be used: its URL is no postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
 
 
 def _migrate(url: str) -> None:
     logging.getLogger("alembic").setLevel(logging.WARNING)
     try:
         migrate.upgrade(url)
-    except (OperationalError, ArgumentError) as error:
-        reason = str(getattr(error, "orig", error)).strip().splitlines()[0]
+    except OperationalError as error:
+        reason = str(error.orig).strip().splitlines()[0]
         raise UserError(f"the database cannot be used: {reason}") from None
 
 

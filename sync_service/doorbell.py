@@ -14,6 +14,7 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from shared.errors import UserError
 from sync_service.tasks import end
 
 log = structlog.get_logger()
@@ -33,7 +34,7 @@ class Doorbell:
     """
 
     def __init__(self, redis_url: str | None, *, poll_s: float, poll_with_redis_s: float) -> None:
-        self._redis = Redis.from_url(redis_url, socket_connect_timeout=2, decode_responses=True) if redis_url else None
+        self._redis = _connect(redis_url) if redis_url else None
         self._poll_s = poll_s
         self._poll_with_redis_s = poll_with_redis_s
         self._connected = False
@@ -140,3 +141,10 @@ class Waiter:
         with contextlib.suppress(TimeoutError):
             interval_s = self._bell.interval_s * random.uniform(SHORTEST, 1)
             await asyncio.wait_for(self._event.wait(), min(at_most_s, interval_s))
+
+
+def _connect(url: str) -> Redis:
+    try:
+        return Redis.from_url(url, socket_connect_timeout=2, decode_responses=True)
+    except ValueError:
+        raise UserError("the URL of Redis is no redis://HOST:PORT, rediss:// or unix://") from None

@@ -45,9 +45,10 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host, port))
         listener.listen(socket.SOMAXCONN)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
-        raise UserError(f"cannot listen on {host}:{port}: {error.strerror}; choose another port") from None
+        reason = error.strerror if isinstance(error, OSError) else "a port is 0 to 65535"
+        raise UserError(f"cannot listen on {host}:{port}: {reason}; choose another port") from None
     return listener
 
 

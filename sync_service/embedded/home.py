@@ -19,8 +19,14 @@ log = structlog.get_logger()
 
 
 def server_home(folder: Path, account: Account) -> Path:
-    """The same real folder each time for the same `folder`, owned by `account`, which can walk to it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """The same real folder each time for the same `folder`, owned by `account`, which can walk to it.
+
+    UserError where it cannot be made, or is gone.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"the folder {folder} cannot be made: {error.strerror}") from None
     home = folder.resolve() / "servers"
     if home.is_symlink() and not home.exists():
         raise UserError(f"the database of {folder} was in {home.readlink()}, which is gone")

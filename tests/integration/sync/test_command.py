@@ -134,6 +134,26 @@ def test_no_database_is_one_line(
     assert "cannot be used" in fails(capsys, "migrate")
 
 
+@pytest.mark.parametrize("url", ["nonsense", "mysql://h/d", "sqlite:///d", "postgresql://me:secret@h:port/d"])
+def test_an_url_of_no_postgres_is_one_line_that_does_not_repeat_it(
+    port: int, capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    line = fails(capsys, "serve", "--port", str(port), "--database-url", url)
+    assert "postgresql://" in line
+    assert url not in line
+
+
+def test_an_address_that_is_none_is_one_line(port: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "65535" in fails(capsys, "--port", "65536", "--embedded", str(folder / "db"))
+    given = ("--port", str(port), "--database-url", "postgresql://nobody@127.0.0.1:1/none")
+    assert "Redis" in fails(capsys, *given, "--redis-url", "nonsense")
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(port: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "file").touch()
+    assert "cannot be made" in fails(capsys, "--port", str(port), "--embedded", str(folder / "file"))
+
+
 def test_a_setting_that_is_wrong_is_one_line(port: int, capsys: pytest.CaptureFixture[str]) -> None:
     given = ("serve", "--port", str(port), "--database-url", "postgresql://nobody@127.0.0.1:1/none")
     assert "keep_run_days: unknown key" in fails(capsys, *given, "keep_run_days=90")
