@@ -10,6 +10,7 @@ from typing import TypeVar
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
 
 from shared.errors import BodyTooLarge, InvalidInput
 from shared.http.guard import admit_body
@@ -26,11 +27,14 @@ M = TypeVar("M", bound=BaseModel)
 async def read_bytes(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
     """The body, read no further than `limit` bytes; BodyTooLarge beyond it, or with more than MAX_VALUES values."""
     chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise BodyTooLarge(f"the body is larger than {limit} bytes")
-        chunks.append(chunk)
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > limit:
+                raise BodyTooLarge(f"the body is larger than {limit} bytes")
+            chunks.append(chunk)
+    except ClientDisconnect:  # nobody hears the answer: it only ends the request
+        raise InvalidInput("the caller went away within the body") from None
     raw = b"".join(chunks)
     if raw.count(b",") >= MAX_VALUES:
         raise BodyTooLarge(f"the body holds more than {MAX_VALUES} values")

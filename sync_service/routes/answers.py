@@ -45,7 +45,8 @@ def decode(cursor: str | None, start: tuple) -> tuple:
         return start
     try:
         place = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (binascii.Error, ValueError):
+        "".join(map(str, place)).encode()  # a lone surrogate, written as an escape, is no text
+    except (binascii.Error, TypeError, ValueError):
         place = None
     shape = [type(part) for part in start]
     if not isinstance(place, list) or [type(part) for part in place] != shape or "\0" in "".join(map(str, place)):

@@ -52,7 +52,7 @@ def _one_by_one(raw: bytes, item: type[I], whole: ValidationError) -> Parsed:
     """Something is wrong: with the items it is in, if the body as such is a list of items with ids."""
     refused = InvalidInput(faults(whole))
     try:
-        body = json.loads(raw)
+        body = json.loads(raw.decode())  # bytes in UTF-16 would be read as such
     except (ValueError, RecursionError):
         raise refused from None
     items = body.get("items") if isinstance(body, dict) and set(body) == {"items"} else None

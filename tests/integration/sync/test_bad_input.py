@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 
 import httpx
 import pytest
+from starlette.types import Message
 
 from shared.ids import new_id
 from tests.integration.sync.builder import Builder
@@ -94,7 +95,8 @@ async def test_a_body_that_is_no_object_is_refused_everywhere(build: Builder, ht
     puts = [f"/v1/runs/{run}", *[f"/v1/{noun}/{id}" for noun in ("groups", "rollouts", "trajectories")]]
     puts += [f"/v1/runs/{run}/policies/planner/1.1", f"/v1/runs/{run}/workers/w"]
     verbs = ("resume", "lease", "renew", "ack", "release")
-    posts = ["/v1/rollouts:batch", "/v1/trajectories:batch"] + [f"/v1/runs/{run}/streams/planner:{v}" for v in verbs]
+    posts = [f"/v1/{noun}:batch" for noun in ("groups", "rollouts", "trajectories")]
+    posts += [f"/v1/runs/{run}/streams/planner:{v}" for v in verbs]
     for raw in NO_OBJECTS:
         for path in puts:
             refused(await http.put(path, content=raw), 422)
@@ -220,9 +222,33 @@ PATHS: list[tuple[str, str, int]] = [
     ("POST", "/v1/runs/r1/streams/judge:lease", 422),
     ("PUT", "/v1/runs/r1/policies/planner/1.x", 422),
     ("PUT", "/v1/runs/r1/policies/planner/1.99999999999", 422),
+    ("GET", "/v1/runs?cursor=WyJcdWQ4MDAiXQ", 422),  # ["\ud800"]
+    ("GET", "/v1/runs?cursor=MQ", 422),  # 1
     ("GET", "/v1/nothing", 404),
     ("DELETE", "/v1/runs/r1", 405),
 ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+async def test_a_body_is_utf_8_alone_and_of_many(build: Builder, http: httpx.AsyncClient, encoding: str) -> None:
+    score = build.score(new_id())
+    alone, many = score.body.model_dump_json(), f'{{"items": [{score.model_dump_json()}]}}'
+    refused(await http.put(f"/v1/trajectories/{score.id}", content=alone.encode(encoding)), 422)
+    refused(await http.post("/v1/trajectories:batch", content=many.encode(encoding)), 422)
+
+
+async def test_a_caller_who_goes_within_its_body_is_no_fault_of_the_service(build: Builder) -> None:
+    went: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        went.append(message)
+
+    scope = {"type": "http", "method": "PUT", "path": f"/v1/rollouts/{new_id()}", "headers": [], "query_string": b""}
+    await build.app(scope, receive, send)
+    assert went[0]["status"] == 422
 
 
 async def test_a_path_or_query_that_means_nothing_is_a_problem(http: httpx.AsyncClient) -> None:
