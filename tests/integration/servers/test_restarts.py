@@ -5,8 +5,6 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,10 @@ import httpx
 import psutil
 import pytest
 import tomli_w
-import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shared.process import Service
+from tests.listening import listening
 from tests.parity_environment import call
 from tests.waiting import until
 
@@ -41,20 +39,6 @@ class Gate:
             self.held += 1
             await asyncio.Event().wait()
         await self._app(scope, receive, send)
-
-
-@asynccontextmanager
-async def listening(app: ASGIApp) -> AsyncGenerator[str]:
-    """Serve `app`, whose lifespan runs already, on a port of this machine."""
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error", timeout_graceful_shutdown=1))
-    server.capture_signals = nullcontext  # ty: ignore[invalid-assignment]
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    await until(lambda: server.started)
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    server.should_exit = True
-    await serving
 
 
 def free_port() -> int:
