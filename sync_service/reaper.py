@@ -10,7 +10,6 @@ Each round it also numbers events, tells of stalls, and deletes some of a run th
 import asyncio
 
 import structlog
-from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -27,8 +26,6 @@ LOOK_S = 5.0
 """How often it looks for stalls, and for runs that have been kept long enough."""
 PURGE_S = 0.5
 """How long a round may delete: deadlines must not wait for a purge."""
-_LOCK_KEY = 0x7A_4D_EA
-_TRY_LOCK = text("SELECT pg_try_advisory_xact_lock(:key)")
 
 
 async def sweep(database: Database) -> set[str]:
@@ -42,12 +39,8 @@ async def sweep(database: Database) -> set[str]:
     return moved
 
 
-async def _alone(connection: AsyncConnection) -> bool:
-    return (await connection.execute(_TRY_LOCK, {"key": _LOCK_KEY})).scalar_one()
-
-
 async def _close_groups(connection: AsyncConnection) -> list[str]:
-    if not await _alone(connection):
+    if not await store.locks.try_sweep(connection):
         return []
     groups = await store.groups.lock_due(connection, BATCH)
     await lifecycle.advance(connection, groups)
@@ -55,7 +48,7 @@ async def _close_groups(connection: AsyncConnection) -> list[str]:
 
 
 async def _expire_leases(connection: AsyncConnection) -> set[str]:
-    if not await _alone(connection):
+    if not await store.locks.try_sweep(connection):
         return set()
     expired = await store.streams.lock_expired(connection, BATCH)
     for row in expired:
@@ -65,7 +58,7 @@ async def _expire_leases(connection: AsyncConnection) -> set[str]:
 
 
 async def _orphan(connection: AsyncConnection) -> None:
-    if await _alone(connection):
+    if await store.locks.try_sweep(connection):
         await store.trajectories.orphan_due(connection)
 
 
@@ -74,7 +67,7 @@ async def detect(service: Service) -> set[str]:
     config, database = service.config, service.database
 
     async def look(connection: AsyncConnection, run: str) -> bool:
-        alone = await _alone(connection)
+        alone = await store.locks.try_sweep(connection)
         return alone and await stalls.detect(connection, run, config.stall_s, config.worker_lost_s)
 
     runs = await database.read(store.stalls.runs)
@@ -98,7 +91,7 @@ async def delete(service: Service, for_s: float = PURGE_S) -> int:
 
 
 async def _delete_bit(connection: AsyncConnection) -> int:
-    return await purge.bit(connection) if await _alone(connection) else 0
+    return await purge.bit(connection) if await store.locks.try_sweep(connection) else 0
 
 
 async def run(service: Service) -> None:

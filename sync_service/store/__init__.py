@@ -11,6 +11,7 @@ from sync_service.store import deliveries as deliveries
 from sync_service.store import events as events
 from sync_service.store import groups as groups
 from sync_service.store import keys as keys
+from sync_service.store import locks as locks
 from sync_service.store import policies as policies
 from sync_service.store import purge as purge
 from sync_service.store import rollouts as rollouts

@@ -13,7 +13,7 @@ from shared.schemas.base import Page
 from shared.schemas.run import RunSpec
 from shared.schemas.stream import Heartbeat
 from shared.schemas.views import WorkerRow
-from sync_service import database, migrate, reaper
+from sync_service import database, migrate, reaper, store
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
 from tests.integration.sync.builder import VERSION, Builder
@@ -123,7 +123,7 @@ async def test_one_reaper_sweeps_at_a_time(build: Builder) -> None:
     await build.pass_deadline("deadline", group)
     pool = build.app.state.service.database
     async with pool.engine.begin() as other:
-        await other.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": reaper._LOCK_KEY})
+        await other.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": store.locks.SWEEP_KEY})
         assert await reaper.sweep(pool) == set()
     assert (await build.group(group)).state == "open"
     assert await reaper.sweep(pool) == {build.run}
