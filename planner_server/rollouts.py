@@ -17,7 +17,7 @@ from shared.environments.base import Task
 from shared.errors import InvalidTransition, StalenessBound, Unavailable
 from shared.ids import derived_id, new_id
 from shared.policy.types import SamplingParams
-from shared.schemas.rollout import GroupOpen, GroupView, RolloutReport
+from shared.schemas.rollout import GroupItem, GroupOpen, GroupView, RolloutReport
 from shared.schemas.run import RunSpec
 from shared.serving.member import Member
 
@@ -81,17 +81,16 @@ class RolloutLoop:
         """All groups of `step`, opened now or before; None where the run opens nothing more."""
         while await self._horizon.may_open(step):
             try:
-                return await asyncio.gather(
-                    *(self._open_one(step, index) for index in range(self._spec.groups_per_step))
-                )
+                indexes = range(self._spec.groups_per_step)
+                return await self._sync.open_groups([self._opening(step, index) for index in indexes])
             except (StalenessBound, InvalidTransition) as moved:  # the run moved on between the question and now
                 log.info("open-refused", step=step, detail=moved.detail)
         return None
 
-    async def _open_one(self, step: int, index: int) -> GroupView:
+    def _opening(self, step: int, index: int) -> GroupItem:
         task = self._task(step, index)
         body = GroupOpen(run=self._member.run, step=step, index=index, task_id=task.id)
-        return await self._sync.open_group(derived_id(self._member.run, "group", step, index), body)
+        return GroupItem(id=derived_id(self._member.run, "group", step, index), body=body)
 
     def _task(self, step: int, index: int) -> Task:
         place = (step - 1) * self._spec.groups_per_step + index

@@ -7,9 +7,8 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from shared.errors import TandemError
 from shared.http.guard import acting
-from shared.schemas.rollout import GroupView, RolloutItem, TrajectoryItem
+from shared.schemas.rollout import GroupItem, RolloutItem, TrajectoryItem
 from sync_service.config import SyncConfig
 from sync_service.database import Database
 from sync_service.doorbell import Doorbell
@@ -38,8 +37,8 @@ class Service:
         self.trajectories = Gatherer(self.submit_trajectories)
         self.traffic = Traffic(database, self.metrics)
 
-    async def open_groups(self, items: Sequence[groups.Opening]) -> list[GroupView | TandemError]:
-        """Open groups of one run, in one transaction; what became of each."""
+    async def open_groups(self, items: Sequence[GroupItem]) -> list[groups.Outcome]:
+        """Open groups, in one transaction; what became of each."""
         return await self.database.transaction(lambda connection: groups.open_groups(connection, items))
 
     async def submit_rollouts(self, items: Sequence[RolloutItem]) -> list[rollouts.Outcome]:

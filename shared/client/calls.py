@@ -10,15 +10,19 @@ from typing import TypeVar
 import httpx
 from pydantic import BaseModel
 
-from shared.client.gather import Gatherer
+from shared.client.gather import MOST, Gatherer
 from shared.client.wire import Wire
-from shared.errors import InvalidInput
+from shared.errors import InvalidInput, from_problem
 from shared.http.wire import wire
 from shared.schemas import Role
 from shared.schemas.base import Page
 from shared.schemas.rollout import (
     BatchResult,
+    GroupBatch,
+    GroupBatchResult,
+    GroupItem,
     GroupOpen,
+    GroupResult,
     GroupView,
     ItemResult,
     RolloutBatch,
@@ -111,6 +115,15 @@ class SyncClient:
         """Open a group; StalenessBound where the step is too far ahead."""
         return await self._call("PUT", f"/v1/groups/{group}", body, GroupView)
 
+    async def open_groups(self, items: Sequence[GroupItem]) -> list[GroupView]:
+        """Open groups, 512 in a request; each is judged alone, and the error of the first that is refused is raised."""
+        opened: list[GroupView] = []
+        for at in range(0, len(items), MOST):
+            body = GroupBatch(items=tuple(items[at : at + MOST]))
+            answer = await self._call("POST", "/v1/groups:batch", body, GroupBatchResult)
+            opened += map(_opened, answer.items)
+        return opened
+
     async def groups(self, run: str, *, state: str = "open") -> list[GroupView]:
         """The run's groups in one state."""
         return await self._list(f"/v1/runs/{run}/groups?state={state}", Page[GroupView])
@@ -193,3 +206,9 @@ class SyncClient:
 
     async def _send(self, method: str, path: str, body: BaseModel | None, hold_s: float = 0.0) -> httpx.Response:
         return await self._wire.send(method, path, body, hold_s)
+
+
+def _opened(item: GroupResult) -> GroupView:
+    if item.group is None:
+        raise from_problem(item.problem or {}, item.status)
+    return item.group

@@ -79,6 +79,13 @@ class Accepted(Wire):
     state: str
 
 
+class GroupItem(Wire):
+    """One item of `/groups:batch`."""
+
+    id: Id
+    body: GroupOpen
+
+
 class RolloutItem(Wire):
     """One item of `/rollouts:batch`."""
 
@@ -91,6 +98,12 @@ class TrajectoryItem(Wire):
 
     id: Id
     body: TrajectoryReport
+
+
+class GroupBatch(Wire):
+    """Up to 512 groups to open in one request."""
+
+    items: Annotated[tuple[GroupItem, ...], Field(min_length=1, max_length=512)]
 
 
 class RolloutBatch(Wire):
@@ -132,3 +145,18 @@ class GroupView(Wire):
     scoring: ScoringState
     reason: str | None = None
     final_slots: tuple[int, ...] = ()
+
+
+class GroupResult(Wire):
+    """The status of one item of `/groups:batch`: 200 with the group, or the problem of that item alone."""
+
+    id: Id
+    status: int
+    group: GroupView | None = None
+    problem: dict | None = None
+
+
+class GroupBatchResult(Wire):
+    """A status for each item, in the order of the request."""
+
+    items: tuple[GroupResult, ...]

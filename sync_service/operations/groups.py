@@ -1,7 +1,7 @@
 """Groups: opened by the planner within the staleness rule, discarded by an operator."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Sequence
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -14,7 +14,7 @@ from shared.errors import (
     StalenessBound,
     TandemError,
 )
-from shared.schemas.rollout import GroupOpen, GroupView
+from shared.schemas.rollout import GroupItem, GroupOpen, GroupView
 from sync_service import store
 from sync_service.operations import audit, lifecycle
 from sync_service.operations.runs import drain, enter
@@ -22,40 +22,44 @@ from sync_service.states import GROUP, check
 from sync_service.store.groups import Admission
 from sync_service.store.runs import Run
 
+Outcome = GroupView | TandemError
+
 
 def open_through(run: Run, slowest_live_step: int) -> int:
     """The highest step of which groups may be opened (m-grpo.md, section 6)."""
     return min(run.spec.steps, 1 + run.spec.staleness + slowest_live_step)
 
 
-class Opening(NamedTuple):
-    """A group that is to be opened."""
+async def open_groups(connection: AsyncConnection, items: Sequence[GroupItem]) -> list[Outcome]:
+    """Open groups, or answer as before: what became of each, in order. A run's last one starts its drain.
 
-    id: str
-    body: GroupOpen
-
-
-async def open_groups(connection: AsyncConnection, items: Sequence[Opening]) -> list[GroupView | TandemError]:
-    """Open groups of one run, or answer as before: what became of each, in order. The run's last one starts its drain.
-
-    Each is judged in turn, and refused alone; those that are admitted are written set-wise.
+    Each is judged in turn, and refused alone; those of a run that are admitted are written set-wise.
     """
-    name = items[0].body.run
+    runs: defaultdict[str, list[int]] = defaultdict(list)
+    for place, item in enumerate(items):
+        runs[item.body.run].append(place)
+    outcomes: dict[int, Outcome] = {}
+    for run, places in sorted(runs.items()):  # in this order, as each locks its run
+        outcomes |= zip(places, await _open_of_run(connection, run, [items[place] for place in places]), strict=True)
+    return [outcomes[place] for place in range(len(items))]
+
+
+async def _open_of_run(connection: AsyncConnection, run: str, items: list[GroupItem]) -> list[Outcome]:
     try:
-        found = await store.groups.admission(connection, name, items)
+        found = await store.groups.admission(connection, run, items)
     except NotFound as error:
-        return [NotFound(error.detail) for _ in items]
+        return [error.again() for _ in items]
     fresh = {item.id: item for item in items if item.id not in found.known}
     refused = await _open_fresh(connection, found, list(fresh.values())) if fresh else {}
+    again = {item.id for item in items if fresh.get(item.id) is not item} - refused.keys()
+    views = await store.groups.find_many(connection, again) if again else {}
     return [
-        refused.get(item.id) or _opened(item)
-        if fresh.get(item.id) is item
-        else await _as_before(connection, item, refused)
+        refused.get(item.id) or (_opened(item) if fresh.get(item.id) is item else _as_before(item, views[item.id]))
         for item in items
     ]
 
 
-async def _open_fresh(connection: AsyncConnection, found: Admission, items: list[Opening]) -> dict[str, TandemError]:
+async def _open_fresh(connection: AsyncConnection, found: Admission, items: list[GroupItem]) -> dict[str, TandemError]:
     """Open those that are admitted; why not, for the others."""
     # The first group starts the run and the last one drains it; the others only need its state to stand still. When
     # the last step may be opened, `staleness` steps before it may still lack groups, too.
@@ -82,20 +86,15 @@ async def _open_fresh(connection: AsyncConnection, found: Admission, items: list
     return refused
 
 
-def _opened(item: Opening) -> GroupView:
+def _opened(item: GroupItem) -> GroupView:
     return GroupView(group=item.id, **item.body.model_dump(), state="open", scoring="pending")
 
 
-async def _as_before(
-    connection: AsyncConnection, item: Opening, refused: Mapping[str, TandemError]
-) -> GroupView | TandemError:
+def _as_before(item: GroupItem, view: GroupView) -> Outcome:
     """The answer for one that is open already, or that was asked for twice at once."""
-    id, body = item
-    if id in refused:
-        return refused[id]
-    view = await store.groups.find(connection, id)
+    body = item.body
     if (view.run, view.step, view.index, view.task_id) != (body.run, body.step, body.index, body.task_id):
-        return BodyConflict(f"group {id} is opened for another place or task")
+        return BodyConflict(f"group {item.id} is opened for another place or task")
     return view
 
 

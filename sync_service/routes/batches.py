@@ -12,7 +12,7 @@ from shared.errors import Forbidden, InvalidInput, TandemError
 from shared.http.body import faults, read_bytes
 from shared.http.guard import admit_body, bound_run
 from shared.ids import Id
-from shared.schemas.rollout import Accepted
+from shared.schemas.rollout import Accepted, GroupView
 
 B = TypeVar("B", bound=BaseModel)
 I = TypeVar("I", bound=BaseModel)  # noqa: E741 - an item
@@ -72,18 +72,21 @@ def _one(part: Any, item: type[I], refused: InvalidInput) -> I | tuple[str, Inva
         return id, InvalidInput(faults(error))
 
 
-def results(parsed: Sequence[Any], outcomes: Sequence[Accepted | TandemError]) -> Response:
-    """A BatchResult: a status for each item, in the order of the request; `outcomes` are those of the valid ones.
+def results(parsed: Sequence[Any], outcomes: Sequence[Accepted | GroupView | TandemError]) -> Response:
+    """A BatchResult or a GroupBatchResult: a status for each item, in the order of the request.
 
-    It is written as it is, without a model for each item, which would cost as much as judging it.
+    `outcomes` are those of the valid ones. It is written as it is, without a model for each item, which would cost as
+    much as judging it.
     """
     judged = iter(outcomes)
     items = [_result(*part) if isinstance(part, tuple) else _result(part.id, next(judged)) for part in parsed]
     return Response(to_json({"items": items}), media_type="application/json")
 
 
-def _result(id: str, outcome: Accepted | TandemError) -> dict[str, Any]:
-    """An ItemResult without its nulls."""
+def _result(id: str, outcome: Accepted | GroupView | TandemError) -> dict[str, Any]:
+    """An ItemResult or a GroupResult without its nulls."""
     if isinstance(outcome, TandemError):
         return {"id": id, "status": outcome.status, "problem": outcome.problem()}
+    if isinstance(outcome, GroupView):
+        return {"id": id, "status": 200, "group": outcome}
     return {"id": id, "status": 200, "accepted": outcome.accepted}

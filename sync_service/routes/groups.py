@@ -8,10 +8,11 @@ from shared.http.body import json_body, openapi_body
 from shared.http.guard import OPERATOR, PLANNER, READER, bound_run, within
 from shared.ids import Id, Name
 from shared.schemas.base import Page
-from shared.schemas.rollout import GroupOpen, GroupState, GroupView
+from shared.schemas.rollout import GroupBatch, GroupBatchResult, GroupItem, GroupOpen, GroupState, GroupView
 from sync_service import store
 from sync_service.operations import groups
 from sync_service.routes.answers import PAGE, Cursor, Limit, answer, decode, page
+from sync_service.routes.batches import Parsed, read_batch, results
 from sync_service.service import Actor, Here
 
 router = APIRouter(tags=["groups"])
@@ -22,9 +23,25 @@ async def open_group(
     group: Id, request: Request, service: Here, body: Annotated[GroupOpen, Depends(json_body(GroupOpen))]
 ) -> Response:
     """Open a group; `staleness-bound` where its step may not be opened yet."""
-    view = await service.groups.submit(body.run, groups.Opening(group, body))
+    view = await service.groups.submit(body.run, GroupItem.model_construct(id=group, body=body))
     service.traffic.count(request, [body.run])
     return answer(view)
+
+
+@router.post(
+    "/groups:batch",
+    dependencies=[PLANNER],
+    response_model=GroupBatchResult,
+    openapi_extra=openapi_body(GroupBatch),
+)
+async def open_many(
+    request: Request, service: Here, parsed: Annotated[Parsed, Depends(read_batch(GroupBatch, GroupItem))]
+) -> Response:
+    """Open up to 512; each has a status of its own."""
+    items = [part for part in parsed if isinstance(part, GroupItem)]
+    outcomes = await service.open_groups(items) if items else []
+    service.traffic.count(request, [item.body.run for item in items])
+    return results(parsed, outcomes)
 
 
 @router.get("/runs/{run}/groups", dependencies=[READER], response_model=Page[GroupView])

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import NotFound
 from shared.ids import new_id
-from shared.schemas.rollout import GroupOpen, GroupView
+from shared.schemas.rollout import GroupItem, GroupView
 from shared.schemas.run import RunSpec
 from sync_service.store.recordset import recordset, uuids
 from sync_service.store.runs import Run, parse_spec
@@ -123,13 +123,13 @@ class Admission:
     live_step: int
 
 
-async def admission(connection: AsyncConnection, run: str, items: Sequence[tuple[str, GroupOpen]]) -> Admission:
+async def admission(connection: AsyncConnection, run: str, items: Sequence[GroupItem]) -> Admission:
     """Read it all at once, unlocked: the unique keys decide in the end. NotFound where there is no such run."""
     asked = {
         "run": run,
-        "ids": uuids(id for id, _ in items),
-        "steps": [body.step for _, body in items],
-        "indexes": [body.index for _, body in items],
+        "ids": uuids(item.id for item in items),
+        "steps": [item.body.step for item in items],
+        "indexes": [item.body.index for item in items],
     }
     row = (await connection.execute(_ADMISSION, asked)).one_or_none()
     if row is None:
@@ -158,13 +158,13 @@ SELECT id, :run, step, index, task_id, now() + make_interval(secs => :deadline_s
 """)
 
 
-async def insert(connection: AsyncConnection, items: Sequence[tuple[str, GroupOpen]], spec: RunSpec) -> None:
+async def insert(connection: AsyncConnection, items: Sequence[GroupItem], spec: RunSpec) -> None:
     """Open groups of one run; with the first one of a step, its batch and a delivery for each role that trains."""
-    steps = sorted({body.step for _, body in items})
+    steps = sorted({item.body.step for item in items})
     deliveries = [{"id": new_id(), "role": role, "step": step} for step in steps for role in spec.trained_roles]
-    groups = [{"id": id, "step": body.step, "index": body.index, "task_id": body.task_id} for id, body in items]
+    groups = [{"id": item.id, **item.body.model_dump(exclude={"run"})} for item in items]
     values = {"groups": recordset(groups), "deliveries": recordset(deliveries)}
-    await connection.execute(_OPEN, {"run": items[0][1].run, "deadline_s": spec.rollout_deadline_s, **values})
+    await connection.execute(_OPEN, {"run": items[0].body.run, "deadline_s": spec.rollout_deadline_s, **values})
 
 
 _SETTLE = text("""
@@ -204,6 +204,7 @@ SELECT g.id AS "group", g.run, g.step, g.index, g.task_id, g.state, g.scoring, g
 FROM groups g
 """
 _FIND = text(f"{_VIEW} WHERE g.id = CAST(:id AS uuid)")
+_FIND_MANY = text(f"{_VIEW} WHERE g.id = ANY(CAST(:ids AS uuid[]))")
 _PAGE = text(f"""{_VIEW}
 WHERE g.run = :run AND (CAST(:state AS text) IS NULL OR g.state = :state) AND (g.step, g.index) > (:step, :index)
 ORDER BY g.step, g.index LIMIT :limit
@@ -216,6 +217,12 @@ async def find(connection: AsyncConnection, id: str) -> GroupView:
     if row is None:
         raise NotFound(f"there is no group {id}")
     return view(GroupView, row)
+
+
+async def find_many(connection: AsyncConnection, ids: Collection[str]) -> dict[str, GroupView]:
+    """Those of `ids` that exist."""
+    rows = await connection.execute(_FIND_MANY, {"ids": uuids(ids)})
+    return {row.group: view(GroupView, row) for row in rows}
 
 
 async def page(

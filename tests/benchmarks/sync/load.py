@@ -17,7 +17,6 @@ from tests.benchmarks.sync.work import Item, Step, batches, make_step
 from tests.benchmarks.sync.worker import serve
 
 Keys = dict[str, str | None]
-OPENERS = 4
 
 
 async def declare(url: str, keys: Keys, run: str, spec: dict) -> dict:
@@ -56,7 +55,7 @@ async def one_by_one(url: str, keys: Keys, run: str, first: int, steps: int, sha
     """`callers` that each submit a rollout and then its scores through `SyncClient`, which may gather them."""
     work = [make_step(run, first + number, **shape) for number in range(steps)]
     async with (
-        Wire(url, keys["planner"], OPENERS) as wire,
+        Wire(url, keys["planner"], 1) as wire,
         SyncClient(url, key=keys["planner"]) as planner,
         SyncClient(url, key=keys["executor"]) as executor,
     ):
@@ -174,10 +173,8 @@ async def _open(wire: Wire, step: Step, *, after: asyncio.Task | None = None) ->
     if after is not None:
         await after
 
-    async def one(item: Item) -> None:
-        await wire.send("PUT", f"/v1/groups/{item.id}", item.encoded())
-
-    await _spread(step.opening(), one, OPENERS)
+    for body in batches(list(step.opening()), len(step.groups)):
+        await wire.send("POST", "/v1/groups:batch", body)
 
 
 async def _spread(parts: Iterable[Any], work: Callable[[Any], Awaitable[None]], at_once: int) -> None:

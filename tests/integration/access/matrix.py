@@ -27,6 +27,7 @@ SYNC = HEALTH | {
     "POST /v1/runs/{run}:fail": "operator",
     "POST /v1/runs/{run}:purge": "operator",
     "PUT /v1/groups/{group}": "planner",
+    "POST /v1/groups:batch": "planner",
     "GET /v1/groups/{group}": "planner executor viewer operator",
     "GET /v1/runs/{run}/groups": "planner executor viewer operator",
     "POST /v1/groups/{group}:discard": "operator",

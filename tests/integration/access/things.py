@@ -16,6 +16,7 @@ async def things(build: Builder) -> tuple[dict[str, str], Bodies]:
     (delivery, *_) = await build.sql("SELECT id FROM deliveries")
     ids = {"group": rollout.body.group, "rollout": rollout.id, "trajectory": score.id, "delivery": delivery.id}
     spec, as_rollout, as_score = (json.loads(sent.model_dump_json()) for sent in (build.spec, rollout, score))
+    opening = {"run": RUN, "step": 1, "index": 0, "task_id": "t"}
     claim = {"worker": "planner-1", "epoch": 1}
     weights = {"worker": "planner-1", "updates": 0, "checksum": checksum("initial")}
     ack = {
@@ -29,7 +30,8 @@ async def things(build: Builder) -> tuple[dict[str, str], Bodies]:
     stream = "POST /v1/runs/{run}/streams/{role}:"
     return ids, {
         "PUT /v1/runs/{run}": spec,
-        "PUT /v1/groups/{group}": {"run": RUN, "step": 1, "index": 0, "task_id": "t"},
+        "PUT /v1/groups/{group}": opening,
+        "POST /v1/groups:batch": {"items": [{"id": ids["group"], "body": opening}]},
         "PUT /v1/rollouts/{rollout}": as_rollout["body"],
         "POST /v1/rollouts:batch": {"items": [as_rollout]},
         "PUT /v1/trajectories/{trajectory}": as_score["body"],

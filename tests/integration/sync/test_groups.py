@@ -4,10 +4,14 @@ import pytest
 
 from shared.errors import BodyConflict, Conflict, InvalidInput, InvalidTransition, NotFound
 from shared.ids import new_id
-from shared.schemas.rollout import GroupOpen
+from shared.schemas.rollout import GroupBatch, GroupBatchResult, GroupItem, GroupOpen
 from shared.schemas.views import TrajectoryRecord
 from sync_service import reaper
 from tests.integration.sync.builder import Builder
+
+
+def _opening(run: str, step: int, index: int) -> GroupItem:
+    return GroupItem(id=new_id(), body=GroupOpen(run=run, step=step, index=index, task_id="t"))
 
 
 async def test_opening_again_is_answered_as_before_even_when_the_run_opens_nothing_more(build: Builder) -> None:
@@ -35,6 +39,28 @@ async def test_places_outside_the_run_are_refused_by_name(build: Builder) -> Non
         await build.open(1, 2)
     with pytest.raises(NotFound):
         await build.client.open_group(new_id(), GroupOpen(run="none", step=1, index=0, task_id="t"))
+
+
+async def test_many_are_opened_at_once_each_judged_alone(build: Builder) -> None:
+    await build.declare()
+    await build.client.declare_run("other", build.spec)
+    items = [_opening(build.run, 1, 0), _opening(build.run, 1, 1), _opening(build.run, 1, 0), _opening(build.run, 9, 0)]
+    items += [_opening("other", 1, 0), _opening("none", 1, 0), items[0]]
+    body = GroupBatch(items=tuple(items))
+    first, second = [await build.client._call("POST", "/v1/groups:batch", body, GroupBatchResult) for _ in range(2)]
+    assert first == second
+    assert [result.status for result in first.items] == [200, 200, 409, 422, 200, 404, 200]
+    assert [result.id for result in first.items] == [item.id for item in items]
+    assert first.items[0].group == await build.group(items[0].id)
+
+
+async def test_the_client_opens_many_or_says_why_not(build: Builder) -> None:
+    await build.declare(groups_per_step=600)
+    items = [_opening(build.run, 1, index) for index in range(600)]
+    views = await build.client.open_groups(items)
+    assert [(view.group, view.index) for view in views] == [(item.id, item.body.index) for item in items]
+    with pytest.raises(Conflict, match="step 1, index 7"):
+        await build.client.open_groups([_opening(build.run, 1, 7)])
 
 
 async def test_the_first_group_starts_the_run(build: Builder) -> None:
