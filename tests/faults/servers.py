@@ -53,15 +53,32 @@ def _kill(pid: int) -> None:
     psutil.wait_procs(doomed[1:], timeout=10)
 
 
-class PostgresServer:
+class ChildServer:
+    """A child process on one port for good."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self._child: Child | None = None
+
+    async def kill(self) -> None:
+        assert self._child is not None
+        await asyncio.to_thread(_kill, self._child.pid)
+        await self._child.stop()
+
+    async def stop(self) -> None:
+        """A clean end."""
+        if self._child is not None:
+            await self._child.stop()
+
+
+class PostgresServer(ChildServer):
     """The embedded Postgres with its settings, fsync on, but on one port for good."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self._account: Account = server_account()
         self._folder = folder
         self._home = server_home(folder, self._account)
-        self._child: Child | None = None
-        self.port = free_port()
 
     async def create(self) -> None:
         """Make the cluster and its schema."""
@@ -84,16 +101,6 @@ class PostgresServer:
         self._child = Child("Postgres", command, log, self._account, signal.SIGINT)
         await self._child.until(partial(_connects, self.conninfo), START_S)
 
-    async def kill(self) -> None:
-        assert self._child is not None
-        await asyncio.to_thread(_kill, self._child.pid)
-        await self._child.stop()
-
-    async def stop(self) -> None:
-        """A clean end."""
-        if self._child is not None:
-            await self._child.stop()
-
 
 def _connects(conninfo: str) -> bool:
     try:
@@ -103,14 +110,13 @@ def _connects(conninfo: str) -> bool:
     return True
 
 
-class ValkeyServer:
+class ValkeyServer(ChildServer):
     """A Valkey that keeps nothing: each start is an empty one."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self._folder = folder
         self._account = server_account()
-        self._child: Child | None = None
-        self.port = free_port()
 
     @property
     def url(self) -> str:
@@ -125,16 +131,6 @@ class ValkeyServer:
         log = self._folder / "valkey.log"
         self._child = Child("Valkey", [*command, "--appendonly", "no"], log, self._account, signal.SIGTERM)
         await _until_listening(self.port, self._child.pid)
-
-    async def kill(self) -> None:
-        assert self._child is not None
-        await asyncio.to_thread(_kill, self._child.pid)
-        await self._child.stop()
-
-    async def stop(self) -> None:
-        """A clean end."""
-        if self._child is not None:
-            await self._child.stop()
 
 
 async def _until_listening(port: int, pid: int) -> None:
