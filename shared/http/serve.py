@@ -11,8 +11,11 @@ from types import FrameType
 import structlog
 import uvicorn
 from fastapi import FastAPI
+from structlog.stdlib import ProcessorFormatter
+from structlog.typing import Processor
 
 from shared.errors import UserError
+from shared.http.connection import Connection
 
 SHUTDOWN_S = 10
 """How long open requests may take to end after a signal."""
@@ -23,17 +26,20 @@ THREAD_S = 1.0
 
 
 def configure_logs() -> None:
-    """One JSON line an event, to stderr."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    """One JSON line an event, to stderr; what libraries log by the standard library, too."""
+    told: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso"),
+        structlog.processors.format_exc_info,
+    ]
+    rendered: list[Processor] = [ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()]
+    handler = logging.StreamHandler()
+    handler.setFormatter(ProcessorFormatter(processors=rendered, foreign_pre_chain=told))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("httpx").setLevel(logging.WARNING)
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
+        processors=[*told, structlog.processors.JSONRenderer()],
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
     )
 
@@ -100,7 +106,14 @@ def serve(app: FastAPI, host: str, port: int) -> None:
     """Serve until SIGTERM, SIGINT or `app.state.stop()`; open requests are closed within SHUTDOWN_S seconds."""
     listener = bind(host, port)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=SHUTDOWN_S, lifespan="on"
+        app,
+        http=Connection,
+        ws="none",
+        log_config=None,  # ours has its lines, too
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+        lifespan="on",
     )
     server = Server(config, app)
     app.state.stop = server.stop
