@@ -6,8 +6,9 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sync_service.store.recordset import recordset
+from sync_service.store.statement import Statement
 
-_COUNT = text("""
+_COUNT = Statement("""
 UPDATE batches b SET closed = b.closed + c.closed, sealed = b.sealed + c.sealed
 FROM json_to_recordset(CAST(:rows AS json)) AS c (step int, closed int, sealed int)
 WHERE b.run = :run AND b.step = c.step
@@ -21,7 +22,7 @@ async def count(connection: AsyncConnection, run: str, closed: Counter[int], sea
     This locks them, so of two who close the last groups the second one sees both.
     """
     rows = [{"step": s, "closed": closed[s], "sealed": sealed[s]} for s in sorted({*closed, *sealed})]
-    return list(await connection.execute(_COUNT, {"run": run, "rows": recordset(rows)}))
+    return await _COUNT.rows(connection, {"run": run, "rows": recordset(rows)})
 
 
 _LOCK_UNCUT = text("SELECT step FROM batches WHERE run = :run AND cut_at IS NULL ORDER BY step FOR NO KEY UPDATE")
@@ -32,7 +33,7 @@ async def lock_uncut(connection: AsyncConnection, run: str) -> list[int]:
     return list((await connection.execute(_LOCK_UNCUT, {"run": run})).scalars())
 
 
-_CUT = text("""
+_CUT = Statement("""
 UPDATE batches b SET cut_at = now()
 WHERE b.run = :run AND b.step = ANY(:steps) AND b.cut_at IS NULL AND b.closed = b.opened
     AND (b.opened = :per_step OR EXISTS (SELECT FROM runs r WHERE r.run = :run AND r.state = 'draining'))
@@ -42,8 +43,8 @@ RETURNING b.step
 
 async def cut(connection: AsyncConnection, run: str, steps: list[int], per_step: int) -> list[int]:
     """Cut those of `steps` (locked) whose groups are all closed: all that are owed, or when draining all there are."""
-    rows = await connection.execute(_CUT, {"run": run, "steps": steps, "per_step": per_step})
-    return sorted(rows.scalars())
+    rows = await _CUT.rows(connection, {"run": run, "steps": steps, "per_step": per_step})
+    return sorted(row.step for row in rows)
 
 
 _FULL = text("SELECT count(*) FROM batches WHERE run = :run AND opened = :per_step")

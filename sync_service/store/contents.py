@@ -8,10 +8,11 @@ counted, with the trajectories that reported rollouts name. A discarded group is
 from itertools import groupby
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, text
+from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.schemas.stream import DeliveredGroup
+from sync_service.store.statement import Statement
 from sync_service.store.views import version
 
 _GROUPS: TypeAdapter[tuple[DeliveredGroup, ...]] = TypeAdapter(tuple[DeliveredGroup, ...])
@@ -32,9 +33,9 @@ JOIN rollouts r ON r.group_id = g.id
 WHERE r.id IN (SELECT rollout_id FROM trajectories WHERE run = :run AND batch_step = :step)
 ORDER BY g.step, g.index, r.slot
 """
-_ROLLOUTS = text(_COLUMNS + _OF_STEP)
-_ROLLOUTS_COLLECTED = text(_COLUMNS + _COLLECTED)
-_TRAJECTORIES = text("""
+_ROLLOUTS = Statement(_COLUMNS + _OF_STEP)
+_ROLLOUTS_COLLECTED = Statement(_COLUMNS + _COLLECTED)
+_TRAJECTORIES = Statement("""
 SELECT id, state, coalesce(reason, unscored_reason) AS reason, r_format, r_expert,
     version_epoch, version_step, version_updates
 FROM trajectories WHERE run = :run AND batch_step = :step AND named_by = 'reported'
@@ -48,10 +49,10 @@ async def groups(
     place = {"run": run, "step": step}
     executor = role == "executor"
     if pooled:
-        rows = await connection.execute(_ROLLOUTS_COLLECTED, place)
+        rows = await _ROLLOUTS_COLLECTED.rows(connection, place)
     else:
-        rows = await connection.execute(_ROLLOUTS, {**place, "executor": executor})
-    trajectories = await connection.execute(_TRAJECTORIES, place) if executor else ()
+        rows = await _ROLLOUTS.rows(connection, {**place, "executor": executor})
+    trajectories = await _TRAJECTORIES.rows(connection, place) if executor else ()
     owned = {row.id: _trajectory(row) for row in trajectories}
     found = tuple(_group(list(of_group), owned) for _, of_group in groupby(rows, key=lambda row: row.group_id))
     return _GROUPS.validate_python(found)  # all at once: a call for each row would cost more than the rows
@@ -95,11 +96,11 @@ def _rollout(row: Row, owned: dict[str, dict]) -> dict:
     }
 
 
-_OWNED_PLANNER = text("""
-SELECT r.planner_trajectory FROM rollouts r JOIN groups g ON g.id = r.group_id
+_OWNED_PLANNER = Statement("""
+SELECT r.planner_trajectory AS id FROM rollouts r JOIN groups g ON g.id = r.group_id
 WHERE g.run = :run AND g.step = :step AND g.state = 'complete' AND r.state = 'reported'
 """)
-_OWNED_EXECUTOR = text("""
+_OWNED_EXECUTOR = Statement("""
 SELECT id FROM trajectories WHERE run = :run AND batch_step = :step AND named_by = 'reported'
 """)
 
@@ -107,4 +108,4 @@ SELECT id FROM trajectories WHERE run = :run AND batch_step = :step AND named_by
 async def owned(connection: AsyncConnection, run: str, role: str, step: int) -> set[str]:
     """The ids of the role's own trajectories in a delivery: an ack tells the fate of each."""
     statement = _OWNED_PLANNER if role == "planner" else _OWNED_EXECUTOR
-    return set((await connection.execute(statement, {"run": run, "step": step})).scalars())
+    return {row.id for row in await statement.rows(connection, {"run": run, "step": step})}

@@ -9,9 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from shared.errors import NotFound
 from shared.schemas.stream import Ack, StepStatistics
 from shared.schemas.views import DeliveryRow
+from sync_service.store.statement import Statement
 from sync_service.store.views import view
 
-_MAKE_READY = text("""
+_MAKE_READY = Statement("""
 UPDATE deliveries d SET state = 'ready', ready_at = now()
 FROM batches b
 WHERE d.run = :run AND d.step = ANY(:steps) AND d.state = 'waiting' AND b.run = d.run AND b.step = d.step
@@ -22,26 +23,26 @@ RETURNING d.id, d.role, d.step
 
 async def make_ready(connection: AsyncConnection, run: str, steps: list[int], *, pooled: bool) -> list[Row]:
     """The planner's at the cut; the executor's once all groups are sealed, or (`pooled`) at the cut: id, role, step."""
-    return list(await connection.execute(_MAKE_READY, {"run": run, "steps": steps, "pooled": pooled}))
+    return await _MAKE_READY.rows(connection, {"run": run, "steps": steps, "pooled": pooled})
 
 
 _COLUMNS = "id, run, role, step, state, epoch, attempts, error, outcome, reason, acked_at, digest, by_operator"
-_NEXT = text(f"""
+_NEXT = Statement(f"""
 SELECT {_COLUMNS} FROM deliveries WHERE run = :run AND role = :role AND state <> 'acked' ORDER BY step LIMIT 1
 """)  # noqa: S608 - no value from outside
 
 
 async def next_unacked(connection: AsyncConnection, run: str, role: str) -> Row | None:
     """The stream's next delivery, whatever its state."""
-    return (await connection.execute(_NEXT, {"run": run, "role": role})).one_or_none()
+    return await _NEXT.row(connection, {"run": run, "role": role})
 
 
-_AT = text(f"SELECT {_COLUMNS} FROM deliveries WHERE run = :run AND role = :role AND step = :step")  # noqa: S608
+_AT = Statement(f"SELECT {_COLUMNS} FROM deliveries WHERE run = :run AND role = :role AND step = :step")  # noqa: S608
 
 
 async def at(connection: AsyncConnection, run: str, role: str, step: int) -> Row | None:
     """The delivery of a step, if the step is opened."""
-    return (await connection.execute(_AT, {"run": run, "role": role, "step": step})).one_or_none()
+    return await _AT.row(connection, {"run": run, "role": role, "step": step})
 
 
 _VIEW = text("""
@@ -66,7 +67,7 @@ async def find(connection: AsyncConnection, id: str) -> Row:
     return row
 
 
-_ACK = text("""
+_ACK = Statement("""
 UPDATE deliveries SET state = 'acked', epoch = :epoch, acked_at = now(), outcome = :outcome, reason = :reason,
     updates = :updates, statistics = CAST(:statistics AS jsonb), histograms = CAST(:histograms AS jsonb),
     digest = :digest, by_operator = :by_operator
@@ -79,7 +80,7 @@ async def ack(connection: AsyncConnection, id: str, ack: Ack, digest: bytes, *, 
     dumped: dict[str, Any] = ack.model_dump(mode="json", include={"epoch", "outcome", "reason", "updates"})
     dumped["statistics"] = json.dumps(ack.statistics)
     dumped["histograms"] = json.dumps(ack.histograms)
-    await connection.execute(_ACK, {"id": id, "digest": digest, "by_operator": by_operator, **dumped})
+    await _ACK.count(connection, {"id": id, "digest": digest, "by_operator": by_operator, **dumped})
 
 
 _UPDATES_BEFORE = text("""

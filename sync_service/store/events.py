@@ -12,11 +12,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.schemas.events import Event
 from sync_service.store.recordset import recordset
+from sync_service.store.statement import Statement
 from sync_service.store.views import view
 
 _NUMBER_KEY = 0x7A_4D_EB
 
-_INSERT = text("""
+_INSERT = Statement("""
 INSERT INTO events (run, kind, body)
 SELECT run, kind, body FROM json_to_recordset(CAST(:rows AS json)) AS e (run text, kind text, body jsonb)
 """)
@@ -24,7 +25,7 @@ SELECT run, kind, body FROM json_to_recordset(CAST(:rows AS json)) AS e (run tex
 
 async def insert(connection: AsyncConnection, rows: Iterable[dict[str, Any]]) -> None:
     """Write run, kind and body of each row, in order, all in one statement."""
-    await connection.execute(_INSERT, {"rows": recordset(rows)})
+    await _INSERT.count(connection, {"rows": recordset(rows)})
 
 
 _UNNUMBERED = text("SELECT EXISTS (SELECT FROM events WHERE position IS NULL)")

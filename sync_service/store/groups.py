@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import NotFound
@@ -13,6 +13,7 @@ from shared.schemas.rollout import GroupItem, GroupView
 from shared.schemas.run import RunSpec
 from sync_service.store.recordset import recordset, uuids
 from sync_service.store.runs import Run, parse_spec
+from sync_service.store.statement import Statement
 from sync_service.store.views import view
 
 
@@ -54,8 +55,8 @@ class Group:
         return self.scoring == "pending"
 
 
-def _group(row: Row) -> Group:
-    fields: dict[str, Any] = {**row._mapping, "spec": parse_spec(row.spec)}
+def _group(row: Any) -> Group:
+    fields: dict[str, Any] = {**row._asdict(), "spec": parse_spec(row.spec)}
     return Group(**fields)
 
 
@@ -66,13 +67,13 @@ SELECT g.id, g.run, g.step, g.state, g.scoring, g.final, g.reported,
     r.state AS run_state, r.spec::text AS spec
 FROM groups g JOIN runs r ON r.run = g.run
 """
-_LOCK_IDS = text(f"{_LOCK} WHERE g.id = ANY(CAST(:ids AS uuid[])) ORDER BY g.id FOR NO KEY UPDATE OF g")
+_LOCK_IDS = Statement(f"{_LOCK} WHERE g.id = ANY(CAST(:ids AS uuid[])) ORDER BY g.id FOR NO KEY UPDATE OF g")
 _OF_ROLLOUTS = """
 WHERE g.id IN (SELECT group_id FROM rollouts WHERE id = ANY(CAST(:rollouts AS uuid[])))
 ORDER BY g.id FOR NO KEY UPDATE OF g
 """
-_LOCK_OF_ROLLOUTS = text(_LOCK + _OF_ROLLOUTS)
-_LOCK_DUE = text(f"""{_LOCK}
+_LOCK_OF_ROLLOUTS = Statement(_LOCK + _OF_ROLLOUTS)
+_LOCK_DUE = Statement(f"""{_LOCK}
 WHERE r.state <> 'paused' AND g.id IN (
     SELECT id FROM groups WHERE state = 'open' AND deadline <= now()
     UNION ALL
@@ -83,22 +84,22 @@ ORDER BY g.id LIMIT :limit FOR NO KEY UPDATE OF g SKIP LOCKED
 
 async def lock(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Group]:
     """Those of `ids` that exist, locked in the order of their ids."""
-    rows = await connection.execute(_LOCK_IDS, {"ids": uuids(ids)})
+    rows = await _LOCK_IDS.rows(connection, {"ids": uuids(ids)})
     return {row.id: _group(row) for row in rows}
 
 
 async def lock_of_rollouts(connection: AsyncConnection, rollouts: Collection[str]) -> dict[str, Group]:
     """The groups of the rollouts that are known, locked in the order of their ids."""
-    rows = await connection.execute(_LOCK_OF_ROLLOUTS, {"rollouts": uuids(rollouts)})
+    rows = await _LOCK_OF_ROLLOUTS.rows(connection, {"rollouts": uuids(rollouts)})
     return {row.id: _group(row) for row in rows}
 
 
 async def lock_due(connection: AsyncConnection, limit: int) -> list[Group]:
     """Groups that are past a deadline and that nobody else works on."""
-    return [_group(row) for row in await connection.execute(_LOCK_DUE, {"limit": limit})]
+    return [_group(row) for row in await _LOCK_DUE.rows(connection, {"limit": limit})]
 
 
-_ADMISSION = text("""
+_ADMISSION = Statement("""
 SELECT r.run, r.spec::text AS spec, r.state, r.reason,
     ARRAY(SELECT g.id::text FROM groups g WHERE g.id = ANY(CAST(:ids AS uuid[]))) AS known,
     ARRAY(
@@ -131,14 +132,14 @@ async def admission(connection: AsyncConnection, run: str, items: Sequence[Group
         "steps": [item.body.step for item in items],
         "indexes": [item.body.index for item in items],
     }
-    row = (await connection.execute(_ADMISSION, asked)).one_or_none()
+    row = await _ADMISSION.row(connection, asked)
     if row is None:
         raise NotFound(f"there is no run {run}")
     holders = {(step, index): id for step, index, id in row.holders}
     return Admission(Run.of(row), set(row.known), holders, row.live_step)
 
 
-_OPEN = text("""
+_OPEN = Statement("""
 WITH came AS (
     SELECT * FROM json_to_recordset(CAST(:groups AS json)) AS c (id uuid, step int, index int, task_id text)
 ), counted AS (
@@ -164,10 +165,10 @@ async def insert(connection: AsyncConnection, items: Sequence[GroupItem], spec: 
     deliveries = [{"id": new_id(), "role": role, "step": step} for step in steps for role in spec.trained_roles]
     groups = [{"id": item.id, **item.body.model_dump(exclude={"run"})} for item in items]
     values = {"groups": recordset(groups), "deliveries": recordset(deliveries)}
-    await connection.execute(_OPEN, {"run": items[0].body.run, "deadline_s": spec.rollout_deadline_s, **values})
+    await _OPEN.count(connection, {"run": items[0].body.run, "deadline_s": spec.rollout_deadline_s, **values})
 
 
-_SETTLE = text("""
+_SETTLE = Statement("""
 WITH settled AS (
     SELECT * FROM json_to_recordset(CAST(:rows AS json)) AS s (id uuid, final int, reported int, state text,
         closing boolean, reason text, score_deadline_s double precision, seal boolean)
@@ -194,7 +195,7 @@ async def settle(connection: AsyncConnection, rows: list[dict[str, Any]]) -> dic
     `closing`: it closes now, so what no rollout has named, none will. A complete group is sealed when it awaits no
     trajectory of a reported rollout, or when `seal` says so.
     """
-    settled = await connection.execute(_SETTLE, {"rows": recordset(rows)})
+    settled = await _SETTLE.rows(connection, {"rows": recordset(rows)})
     return {row.id: row.scoring for row in settled}
 
 

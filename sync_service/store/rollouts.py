@@ -11,19 +11,20 @@ from shared.errors import NotFound
 from shared.schemas.views import RolloutView
 from sync_service.store import views
 from sync_service.store.recordset import recordset, uuids
+from sync_service.store.statement import Statement
 
-_FIND_MANY = text("""
+_FIND_MANY = Statement("""
 SELECT id, run, group_id, state, digest FROM rollouts WHERE id = ANY(CAST(:ids AS uuid[]))
 """)
 
 
 async def find_many(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Row]:
     """Those of `ids` that exist: id, run, group_id, state, digest."""
-    rows = await connection.execute(_FIND_MANY, {"ids": uuids(ids)})
+    rows = await _FIND_MANY.rows(connection, {"ids": uuids(ids)})
     return {row.id: row for row in rows}
 
 
-_FIND_AROUND = text("""
+_FIND_AROUND = Statement("""
 SELECT id, group_id, slot, state, digest FROM rollouts WHERE id = ANY(CAST(:ids AS uuid[]))
 UNION
 SELECT id, group_id, slot, state, digest FROM rollouts
@@ -33,10 +34,10 @@ WHERE group_id = ANY(CAST(:groups AS uuid[])) AND state <> 'late'
 
 async def find_around(connection: AsyncConnection, ids: Collection[str], groups: Collection[str]) -> list[Row]:
     """Those of `ids` that exist, and those that hold a slot of `groups`: id, group_id, slot, state, digest."""
-    return list(await connection.execute(_FIND_AROUND, {"ids": uuids(ids), "groups": uuids(groups)}))
+    return await _FIND_AROUND.rows(connection, {"ids": uuids(ids), "groups": uuids(groups)})
 
 
-_RECORD = text("""
+_RECORD = Statement("""
 WITH came AS (
     SELECT * FROM json_to_recordset(CAST(:rows AS json)) AS c (
         id uuid, run text, group_id uuid, slot int, state text, reason text, planner_trajectory uuid,
@@ -72,10 +73,10 @@ async def record(connection: AsyncConnection, rows: list[dict[str, Any]]) -> boo
     where the rollout is late, that end is past.
     """
     names = sum(len(row["executor_trajectories"]) for row in rows)
-    return (await connection.execute(_RECORD, {"rows": recordset(rows)})).rowcount == names
+    return await _RECORD.count(connection, {"rows": recordset(rows)}) == names
 
 
-_RECORD_FATES = text("""
+_RECORD_FATES = Statement("""
 UPDATE rollouts r SET
     multiplicity = CAST(fates.of -> CAST(r.planner_trajectory AS text) ->> 'multiplicity' AS int),
     fate_reason = fates.of -> CAST(r.planner_trajectory AS text) ->> 'reason'
@@ -88,7 +89,7 @@ WHERE g.run = :run AND g.step = :step AND r.group_id = g.id AND r.state = 'repor
 async def record_fates(connection: AsyncConnection, run: str, step: int, fates: list[dict[str, Any]]) -> None:
     """Write what became of the planner trajectories of a step."""
     by_id = to_json({fate["id"]: fate for fate in fates}).decode()
-    await connection.execute(_RECORD_FATES, {"run": run, "step": step, "fates": by_id})
+    await _RECORD_FATES.count(connection, {"run": run, "step": step, "fates": by_id})
 
 
 _FORGET_FATES = text("""

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from shared.errors import NotFound
 from sync_service.store import runs
 from sync_service.store.runs import Run
+from sync_service.store.statement import Statement
 
 _INSERT = text("INSERT INTO streams (run, role) VALUES (:run, :role) ON CONFLICT (run, role) DO NOTHING")
 
@@ -36,14 +37,14 @@ SELECT r.run, r.spec::text AS spec, r.state, r.reason, s.epoch, s.worker, s.acke
 FROM runs r JOIN streams s ON s.run = r.run
 WHERE r.run = :run AND s.role = :role
 """
-_LOCK_STREAM = text(_LOCK + "FOR NO KEY UPDATE OF s")
-_LOCK_BOTH = text(_LOCK + "FOR NO KEY UPDATE OF r, s")
+_LOCK_STREAM = Statement(_LOCK + "FOR NO KEY UPDATE OF s")
+_LOCK_BOTH = Statement(_LOCK + "FOR NO KEY UPDATE OF r, s")
 
 
 async def lock(connection: AsyncConnection, run: str, role: str, *, with_run: bool = False) -> Stream:
     """The stream, locked, and its run, locked too if `with_run`; NotFound where the run or the role does not train."""
     found = {"run": run, "role": role}
-    row = (await connection.execute(_LOCK_BOTH if with_run else _LOCK_STREAM, found)).one_or_none()
+    row = await (_LOCK_BOTH if with_run else _LOCK_STREAM).row(connection, found)
     if row is None:
         await runs.find(connection, run)
         raise NotFound(f"in run {run} no {role} trains")
@@ -61,17 +62,17 @@ async def lock_expired(connection: AsyncConnection, limit: int) -> list[Row]:
     return list(await connection.execute(_LOCK_EXPIRED, {"limit": limit}))
 
 
-_RENEW = text("""
+_RENEW = Statement("""
 UPDATE streams SET expires_at = clock_timestamp() + make_interval(secs => :ttl_s) WHERE run = :run AND role = :role
 """)
 
 
 async def renew(connection: AsyncConnection, run: str, role: str, ttl_s: float) -> None:
     """Prolong a live lease; the stream is locked."""
-    await connection.execute(_RENEW, {"run": run, "role": role, "ttl_s": ttl_s})
+    await _RENEW.count(connection, {"run": run, "role": role, "ttl_s": ttl_s})
 
 
-_GRANT = text("""
+_GRANT = Statement("""
 WITH leased AS (
     UPDATE deliveries SET state = 'leased', epoch = :epoch, leased_at = now()
     WHERE id = CAST(:delivery AS uuid) AND state = 'ready'
@@ -83,7 +84,7 @@ UPDATE streams SET expires_at = clock_timestamp() + make_interval(secs => :ttl_s
 async def grant(connection: AsyncConnection, stream: Stream, delivery: str) -> None:
     """Lease a delivery, if it is not leased already, and prolong the lease that holds it."""
     found = {"run": stream.run.name, "role": stream.role, "epoch": stream.epoch, "delivery": delivery}
-    await connection.execute(_GRANT, found | {"ttl_s": stream.run.spec.lease_ttl_s})
+    await _GRANT.count(connection, found | {"ttl_s": stream.run.spec.lease_ttl_s})
 
 
 _TAKE = text("""
@@ -107,7 +108,7 @@ async def leave(connection: AsyncConnection, run: str, role: str) -> None:
     await connection.execute(_LEAVE, {"run": run, "role": role})
 
 
-_ADVANCE = text("""
+_ADVANCE = Statement("""
 WITH acked AS (
     SELECT coalesce(max(step), 0) AS step FROM deliveries
     WHERE run = :run AND role = :role AND state = 'acked' AND step < coalesce((
@@ -136,7 +137,7 @@ async def advance(connection: AsyncConnection, run: str, role: str) -> None:
     `acked_step`: all deliveries up to it are acked. `live_step` (m-grpo.md, section 6): the highest acked step whose
     weights the samplers have confirmed, and then the steps directly after it that were skipped.
     """
-    await connection.execute(_ADVANCE, {"run": run, "role": role})
+    await _ADVANCE.count(connection, {"run": run, "role": role})
 
 
 _HORIZON = text("SELECT coalesce(min(live_step), 0) FROM streams WHERE run = :run")

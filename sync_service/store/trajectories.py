@@ -10,8 +10,9 @@ from shared.errors import NotFound
 from shared.schemas.views import TrajectoryRecord
 from sync_service.store import views
 from sync_service.store.recordset import recordset, uuids
+from sync_service.store.statement import Statement
 
-_FIND_MANY = text("""
+_FIND_MANY = Statement("""
 SELECT id, run, rollout_id, group_id, named_by, state, accepted, digest
 FROM trajectories WHERE id = ANY(CAST(:ids AS uuid[]))
 """)
@@ -19,11 +20,11 @@ FROM trajectories WHERE id = ANY(CAST(:ids AS uuid[]))
 
 async def find_many(connection: AsyncConnection, ids: Collection[str]) -> dict[str, Row]:
     """Those of `ids` that exist: id, run, rollout_id, group_id, named_by, state, accepted, digest."""
-    rows = await connection.execute(_FIND_MANY, {"ids": uuids(ids)})
+    rows = await _FIND_MANY.rows(connection, {"ids": uuids(ids)})
     return {row.id: row for row in rows}
 
 
-_SUBMIT = text("""
+_SUBMIT = Statement("""
 INSERT INTO trajectories AS t (id, run, rollout_id, group_id, state, reason, unscored_reason, r_format, r_expert,
     tokens, version_epoch, version_step, version_updates, accepted, digest, received_at, orphan_at)
 SELECT id, run, rollout_id, group_id, state, reason, unscored_reason, r_format, r_expert,
@@ -47,8 +48,7 @@ WHERE t.state = 'awaited' AND t.rollout_id = excluded.rollout_id AND t.run = exc
 
 async def submit(connection: AsyncConnection, rows: list[dict[str, Any]]) -> bool:
     """Record scores; false where a rollout named one of them in between, and with it a group that is not locked."""
-    result = await connection.execute(_SUBMIT, {"rows": recordset(rows)})
-    return result.rowcount == len(rows)
+    return await _SUBMIT.count(connection, {"rows": recordset(rows)}) == len(rows)
 
 
 _ORPHAN_DUE = text("""
@@ -112,7 +112,7 @@ async def drop_pool(connection: AsyncConnection, run: str) -> None:
     await connection.execute(_DROP_POOL, {"run": run})
 
 
-_RECORD_FATES = text("""
+_RECORD_FATES = Statement("""
 UPDATE trajectories t SET multiplicity = f.multiplicity, reason = f.reason,
     state = CASE WHEN f.multiplicity IS NULL THEN 'dropped' ELSE 'trained' END
 FROM json_to_recordset(CAST(:fates AS json)) AS f (id uuid, multiplicity int, reason text)
@@ -123,7 +123,7 @@ RETURNING t.id, t.state
 
 async def record_fates(connection: AsyncConnection, fates: list[dict[str, Any]]) -> dict[str, str]:
     """Write what became of scored and unscored trajectories; the new states of those that moved."""
-    rows = await connection.execute(_RECORD_FATES, {"fates": recordset(fates)})
+    rows = await _RECORD_FATES.rows(connection, {"fates": recordset(fates)})
     return {row.id: row.state for row in rows}
 
 
