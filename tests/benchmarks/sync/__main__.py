@@ -64,24 +64,26 @@ async def _run(shape: Shape, folder: Path) -> Figures:
         async with (
             Worker("tests.benchmarks.sync.load") as load,
             Worker("tests.benchmarks.sync.consume") as consumer,
-            _services(folder) as (fresh, polling, old),
+            _services(folder) as (fresh, old),
+            contextlib.AsyncExitStack() as third,
         ):
             tell(f"a history of {shape.history:,} rollouts")
-            bench = Bench(shape, load, consumer)
-            places = Places(_place(fresh), _place(polling), _place(old))
-            await _make_history(bench, places.old, old.database_url)
-            return await _measure(bench, places, tell)
+            bench, past = Bench(shape, load, consumer), _place(old)
+            polling, _ = await asyncio.gather(  # it starts while the database works
+                third.enter_async_context(polling_service(fresh, folder / "polling")),
+                _make_history(bench, past, old.database_url),
+            )
+            return await _measure(bench, Places(_place(fresh), _place(polling), past), tell)
 
 
 @contextlib.asynccontextmanager
-async def _services(folder: Path) -> AsyncGenerator[tuple[Running, Running, Running]]:
+async def _services(folder: Path) -> AsyncGenerator[tuple[Running, Running]]:
     async with contextlib.AsyncExitStack() as stack:
         fresh, old = await asyncio.gather(
             stack.enter_async_context(embedded_service(folder / "fresh")),
             stack.enter_async_context(embedded_service(folder / "old")),
         )
-        polling = await stack.enter_async_context(polling_service(fresh, folder / "polling"))
-        yield fresh, polling, old
+        yield fresh, old
 
 
 def _place(running: Running) -> Place:

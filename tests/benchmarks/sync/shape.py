@@ -34,14 +34,14 @@ class Shape:
 
 FULL = Shape(
     name="full",
-    bulk_steps=32,
+    bulk_steps=24,
     client_steps=24,
     raw_steps=8,
     groups_per_step=64,
     single_groups_per_step=8,
     stream_runs=8,
-    stream_steps=40,
-    paced_s=10.0,
+    stream_steps=24,
+    paced_s=8.0,
     history=1_000_000,
     repeats=3,
 )
@@ -53,8 +53,8 @@ QUICK = Shape(
     groups_per_step=64,
     single_groups_per_step=8,
     stream_runs=4,
-    stream_steps=25,
-    paced_s=4.0,
+    stream_steps=16,
+    paced_s=3.0,
     history=50_000,
     repeats=1,
 )
