@@ -48,6 +48,7 @@ def create_app(config: SyncConfig) -> FastAPI:
 
     async def loops() -> None:
         async with asyncio.TaskGroup() as group:
+            group.create_task(doorbell.run())
             group.create_task(reaper.run(service))
             group.create_task(service.traffic.run())
             if ring:
@@ -55,16 +56,16 @@ def create_app(config: SyncConfig) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        async with doorbell:
-            if ring:
-                await ring.refresh()
-            try:
-                async with rooted(app, loops):
-                    yield
-            finally:
-                await service.traffic.flush()
-                await service.database.close()
-                await service.urgent.close()
+        if ring:
+            await ring.refresh()
+        try:
+            async with rooted(app, loops):
+                yield
+        finally:
+            doorbell.stop()
+            await service.traffic.flush()
+            await service.database.close()
+            await service.urgent.close()
 
     app = FastAPI(title="Tandem sync service", version="1", lifespan=lifespan, openapi_url=None, redirect_slashes=False)
     app.state.service = service

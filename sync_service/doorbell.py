@@ -41,18 +41,19 @@ class Doorbell:
         self._waiters: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._unsent: set[str] = set()
         self._to_send = asyncio.Event()
-        self._tasks: list[asyncio.Task] = []
         self.stopping = False
 
-    async def __aenter__(self) -> "Doorbell":
-        if self._redis is not None:
-            self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._send())]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.stop()
-        await end(self._tasks)
-        if self._redis is not None:
+    async def run(self) -> None:
+        """Carry rings to and from Redis until it is cancelled; nothing to do without one."""
+        if self._redis is None:
+            return
+        tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._send())]
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:  # neither ends but by a fault
+                task.result()
+        finally:
+            await end(tasks)
             await self._redis.aclose()
 
     def ring(self, runs: Iterable[str]) -> None:

@@ -2,6 +2,9 @@
 
 A transaction costs far more than an item. So the busier the service is, the more items share one; where it is idle, an
 item has one for itself, at once. Each run has a queue of its own: none waits for another run's locks.
+
+The client gathers, too (`shared/client/gather.py`): there a request is what costs, two are on their way at once, and a
+window lets the first item wait for others. Here nothing waits but for the transaction before it.
 """
 
 import asyncio
