@@ -79,12 +79,21 @@ def _run(folder: Path, settings: "Settings") -> None:
 
 
 def _interruptible(main: Coroutine[Any, Any, int]) -> int:
-    """Run to the end; SIGTERM is treated as Ctrl-C, so that the servers are stopped either way."""
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    """Run to the end; Ctrl-C and SIGTERM stop the servers in order, also where a script's `&` made us ignore Ctrl-C."""
     try:
-        return asyncio.run(main)
+        return asyncio.run(_stopped_by_signals(main))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     except ExceptionGroup as group:
         raise _first(group) from None
+
+
+async def _stopped_by_signals(main: Coroutine[Any, Any, int]) -> int:
+    task = asyncio.current_task()
+    assert task is not None
+    for sig in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(sig, task.cancel)
+    return await main
 
 
 def _first(error: BaseException) -> BaseException:

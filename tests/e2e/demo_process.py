@@ -1,6 +1,7 @@
 """One `tandem` process, as a user starts it: a folder, an exit code, and what it printed."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,9 @@ class Demo:
         self.log = log
         with log.open("ab") as sink:
             environment = {**os.environ, "COLUMNS": "160"}
-            self.process = subprocess.Popen([TANDEM, *arguments], stdout=sink, stderr=sink, env=environment)
+            self.process = subprocess.Popen(
+                [TANDEM, *arguments], stdout=sink, stderr=sink, env=environment, preexec_fn=_ignore_interrupts
+            )
         self._seen: dict[int, psutil.Process] = {}
 
     def wait(self) -> int:
@@ -47,6 +50,11 @@ class Demo:
     def left_behind(self) -> list[psutil.Process]:
         """What of it is still alive after a grace that is only a bound."""
         return psutil.wait_procs(self.children(), timeout=GRACE_S)[1]
+
+
+def _ignore_interrupts() -> None:
+    """As a shell does to what it starts with `&` in a script: the command must be stopped by them all the same."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _command(process: psutil.Process) -> list[str]:
