@@ -34,6 +34,8 @@ class Statement:
         return (await self._run(connection, values)).rowcount
 
     async def _run(self, connection: AsyncConnection, values: Mapping[str, Any]) -> AsyncCursor[Any]:
+        if not connection.in_transaction():
+            await connection.begin()  # as SQLAlchemy's own execute does: else its commit has nothing to commit
         assert connection.sync_connection is not None
         driver: Any = connection.sync_connection.connection.driver_connection
         cursor = driver.cursor(row_factory=namedtuple_row)
