@@ -26,8 +26,10 @@ from .trio import Trio, answers, calls, http, trio
 
 STEPS, D_MAX = 3, 2
 SLOTS = 4 * 8
-PLANNER = {**answers(), **calls("planner"), twice("planner", 0): 1.4, call("planner", LONG): 0.7}
-PLANNER |= {MALFORMED: 0.7, STRANGER: 0.7}
+# In 96 rollouts each thing that a test below looks for is expected more than ten times (counted over runs of this file):
+# an untrained model that never does it is one in ten thousand or rarer.
+PLANNER = {**answers(0.9), **calls("planner"), twice("planner", 0): 1.4, call("planner", LONG): 1.0}
+PLANNER |= {MALFORMED: 1.1, STRANGER: 1.3}
 EXECUTOR = {**answers(), **calls("executor"), MALFORMED: 0.7}
 LIMITS = {"max_turns": 3, "max_calls": 3}
 
@@ -175,7 +177,7 @@ def test_equal_parallel_delegations_stay_two_invocations(record: Record):
         assert sorted(request["index"] for request in requests) == list(range(len(requests)))
 
 
-@pytest.mark.parametrize("reason", ["malformed-call", "turn-limit", "call-limit"])
+@pytest.mark.parametrize("reason", ["malformed-call", "limit-ignored"])
 def test_broken_and_limited_rollouts_are_trained_like_any_other(record: Record, reason: str):
     assert any(facts["reason"] == reason for facts in record.stored["planner"].values())
 
