@@ -1,10 +1,9 @@
 """One role's policy: its sampler, its trainer, its trajectories and its checkpoints, on one machine.
 
-Torch runs in two child processes. The order of a step is the server's: update, save if due, ack, load_sampler.
+Torch runs in processes of its own. The order of a step is the server's: update, save if due, ack, load_sampler.
 """
 
 import asyncio
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -13,10 +12,9 @@ from typing import Any
 
 from shared.errors import Conflict, Unavailable, UserError
 from shared.policy.checkpoints import Checkpoint, CheckpointStore
-from shared.policy.child import Child
 from shared.policy.config import PolicyConfig
 from shared.policy.folder import check_model_folder
-from shared.policy.sampler import TransformersSampler
+from shared.policy.processes import Process, SamplerProcess, TrainerProcess, start_processes
 from shared.policy.store import TrajectoryStore
 from shared.policy.types import StepAbandoned, TrainRow
 from shared.schemas.base import PolicyVersion, Role
@@ -37,8 +35,8 @@ class Policy:
 
     def __init__(
         self,
-        sampler: TransformersSampler,
-        trainer: Child | None,
+        sampler: SamplerProcess,
+        trainer: TrainerProcess | None,
         store: TrajectoryStore,
         checkpoints: CheckpointStore,
         scratch: Path,
@@ -76,7 +74,7 @@ class Policy:
             raise UserError(f"{checkpoints.folder} already holds {latest.name}: resume the run, or use another folder")
         store = TrajectoryStore(folder / "trajectories.sqlite", config.store.max_bytes)
         try:
-            sampler, trainer = await _processes(config, store, logs or folder / "logs", total_steps, train)
+            sampler, trainer = await start_processes(config, store.path, logs or folder / "logs", total_steps, train)
         except BaseException:
             store.close()
             raise
@@ -89,7 +87,7 @@ class Policy:
     @property
     def info(self) -> dict[str, Any]:
         """The sampler's device, threads and number of parameters."""
-        return self.sampler.child.info
+        return self.sampler.info
 
     async def update(self, rows: Sequence[TrainRow], step: int, guard: Callable[[], bool]) -> UpdateResult:
         """One optimiser step on the batch; `guard` is asked right before it, and False raises StepAbandoned.
@@ -172,7 +170,7 @@ class Policy:
 
     async def failed(self) -> str:
         """Wait until one of the processes dies; returns why, with the last lines of its log."""
-        deaths = [asyncio.create_task(child.died()) for child in self._children()]
+        deaths = [asyncio.create_task(process.died()) for process in self._processes()]
         try:
             done, _ = await asyncio.wait(deaths, return_when=asyncio.FIRST_COMPLETED)
             return done.pop().result()
@@ -182,43 +180,18 @@ class Policy:
 
     async def close(self) -> None:
         """End the processes within a bound, and write what the store still holds."""
-        await asyncio.gather(*(child.close() for child in self._children()))
+        await asyncio.gather(*(process.close() for process in self._processes()))
         await asyncio.to_thread(self.store.close)
 
-    async def _apply(self, trainer: Child, step: int) -> dict[str, float]:
+    async def _apply(self, trainer: TrainerProcess, step: int) -> dict[str, float]:
         applied = await trainer.call("apply", {"step": step})
         self.step, self.updates = step, self.updates + 1
         return applied
 
-    def _children(self) -> list[Child]:
-        return [self.sampler.child, *([self._trainer] if self._trainer else [])]
+    def _processes(self) -> list[Process]:
+        return [self.sampler, *([self._trainer] if self._trainer else [])]
 
-    def _needs_trainer(self) -> Child:
+    def _needs_trainer(self) -> TrainerProcess:
         if self._trainer is None:
             raise Unavailable("this role does not train in this run: it was started without a trainer")
         return self._trainer
-
-
-async def _processes(
-    config: PolicyConfig, store: TrajectoryStore, logs: Path, total_steps: int | None, train: bool
-) -> tuple[TransformersSampler, Child | None]:
-    """Start both at once: importing torch takes seconds. Where one cannot start, neither stays."""
-    threads = config.threads or max(1, _cores() // (2 if train else 1))
-    settings = config.model_dump(mode="json", include={"model", "device", "dtype", "temperature", "trainer"})
-    settings |= {"store": str(store.path), "total_steps": total_steps}
-    sampler = await TransformersSampler.spawn(config, logs / "sampler.log", threads)
-    children = [sampler.child]
-    try:
-        if train:
-            children.append(await Child.spawn("trainer", settings, logs / "trainer.log", threads))
-        await asyncio.gather(*(child.ready() for child in children))
-    except BaseException:
-        await asyncio.gather(*(child.close(0) for child in children))
-        raise
-    return sampler, children[1] if train else None
-
-
-def _cores() -> int:
-    """The cores that this process may use; containers and taskset narrow it, where the platform tells."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

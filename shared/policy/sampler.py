@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from shared.policy.child import Child
+from shared.policy.child import CLOSE_S, Child
 from shared.policy.config import PolicyConfig
 from shared.policy.types import Completion, SamplingParams
 from shared.schemas.base import PolicyVersion
@@ -17,15 +17,28 @@ class TransformersSampler:
     """The `Sampler` protocol over Hugging Face transformers, on a CPU or a GPU."""
 
     def __init__(self, child: Child) -> None:
-        self.child = child
+        self._child = child
         self.waiting = self.turns = self.tokens = 0
         """Turns that are asked for and not answered, turns that were, and the tokens sampled for them."""
 
     @classmethod
     async def spawn(cls, config: PolicyConfig, log: Path, threads: int) -> "TransformersSampler":
-        """Start the process on the weights of `config.model`; `child.ready()` waits until they are loaded."""
+        """Start the process on the weights of `config.model`; `ready` waits until they are loaded."""
         settings = config.model_dump(mode="json", include={"model", "device", "dtype", "max_batch", "seed"})
         return cls(await Child.spawn("sampler", settings, log, threads))
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The process's device, threads and number of parameters."""
+        return self._child.info
+
+    async def ready(self) -> None:
+        """Wait until its model is loaded; raises its own UserError, or Unavailable if it ended."""
+        await self._child.ready()
+
+    async def died(self) -> str:
+        """Wait for the process's end, and say why. Does not return after `close`."""
+        return await self._child.died()
 
     async def generate(
         self, prompt_ids: Sequence[int], params: SamplingParams, *, checkpoint: Path | None = None
@@ -40,7 +53,7 @@ class TransformersSampler:
         }
         self.waiting += 1
         try:
-            answer = await self.child.call("generate", arguments, GENERATE_S)
+            answer = await self._child.call("generate", arguments, GENERATE_S)
         finally:
             self.waiting -= 1
         completion = Completion(**answer | {"version": PolicyVersion(**answer["version"])})
@@ -51,12 +64,12 @@ class TransformersSampler:
     async def load_weights(self, folder: Path, version: PolicyVersion) -> str:
         """Use the weights in `folder` from the next batch on; returns the checksum of what was loaded."""
         arguments = {"folder": str(folder), "version": version.model_dump()}
-        return (await self.child.call("load", arguments, LOAD_S))["checksum"]
+        return (await self._child.call("load", arguments, LOAD_S))["checksum"]
 
     async def statistics(self) -> dict[str, Any]:
         """Counts since the start: requests, batches, the largest batch, tokens, seconds spent sampling."""
-        return await self.child.call("statistics", timeout_s=GENERATE_S)
+        return await self._child.call("statistics", timeout_s=GENERATE_S)
 
-    async def close(self) -> None:
-        """End the process, within a bound."""
-        await self.child.close()
+    async def close(self, timeout_s: float = CLOSE_S) -> None:
+        """End the process, within the bound."""
+        await self._child.close(timeout_s)

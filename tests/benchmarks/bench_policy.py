@@ -110,7 +110,7 @@ async def bench_child(net: LlamaForCausalLM) -> dict[str, float]:
         net.save_pretrained(folder)
         config = PolicyConfig(model=Path(folder), device="cpu", threads=1)
         sampler = await TransformersSampler.spawn(config, Path(folder) / "sampler.log", 1)
-        await sampler.child.ready()
+        await sampler.ready()
 
         async def converse(turns: list[list[int]]) -> None:
             for turn in turns:

@@ -226,8 +226,8 @@ from shared.policy.sampler import TransformersSampler
 async def main():
     config = PolicyConfig(model=Path(sys.argv[1]), device="cpu")
     sampler = await TransformersSampler.spawn(config, Path(sys.argv[2]), 1)
-    await sampler.child.ready()
-    print(sampler.child._process.pid, flush=True)
+    await sampler.ready()
+    print(sampler._child._process.pid, flush=True)
     await asyncio.sleep(600)
 
 asyncio.run(main())
