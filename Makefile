@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 ARGS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: bench-sync bench-peers help demo test check openapi faults clean
+.PHONY: bench-env bench-train bench-sync bench-peers help demo test check openapi faults clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -43,6 +43,12 @@ bench-sync: $(VENV)/installed  ## how much the sync service bears; last, a line 
 
 bench-peers: $(VENV)/installed  ## two other systems at the same work, in turn; makes their environments (ARGS=--quick)
 	$(BIN)/python -m tests.benchmarks.peers $(ARGS)
+
+bench-env: $(VENV)/installed  ## make the environments of the projects that benchmarks compare with
+	$(BIN)/python -m tests.benchmarks.environments
+
+bench-train: $(VENV)/installed  ## what a training step costs, beside copies, a plain step and TRL (ARGS=--quick)
+	$(BIN)/python -m tests.benchmarks.train $(ARGS)
 
 clean:  ## remove the virtual environment and all runs
 	rm -rf $(VENV) runs

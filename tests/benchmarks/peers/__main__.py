@@ -1,7 +1,7 @@
 """`make bench-peers`: two other systems that stand where the sync service stands, with the same shape of work, in turn.
 
 Both keep everything in memory and lose it with their process; ours is on disk before it answers. Each has an
-environment of its own in `runs/peers/`, made on the first run. Last, one line of JSON.
+environment of its own (`tests/benchmarks/environments.py`), made on the first run. Last, one line of JSON.
 """
 
 import argparse
@@ -10,7 +10,6 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -18,19 +17,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.benchmarks.environments import environment, python
 from tests.benchmarks.peers import agent_lightning
 from tests.benchmarks.sync.measure import Bench, Place
 from tests.benchmarks.sync.service import embedded_service
 from tests.benchmarks.sync.shape import FULL, QUICK, Shape
 from tests.benchmarks.sync.worker import Worker
 
-ROOT = Path(__file__).parents[3]
-HOME = ROOT / "runs" / "peers"
-PEERS = {
-    "agent-lightning": ["agentlightning==0.3.0"],
-    "transfer-queue": ["TransferQueue==0.1.11", "torch==2.13.0"],
-}
-"""What each environment holds. The torch is the one of `constraints.txt`."""
+PEERS = ("agent-lightning", "transfer-queue")
 
 
 def main() -> None:
@@ -38,21 +32,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-peers", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one repeat of less work")
     shape = QUICK if parser.parse_args().quick else FULL
-    for name, packages in PEERS.items():
-        _environment(HOME / name, packages)
+    for name in PEERS:
+        environment(name)
     with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
         Path(folder).chmod(0o755)  # the account of the database walks through it
         rates = asyncio.run(_measure(shape, Path(folder)))
     _print(shape, {name: statistics.median(found) for name, found in rates.items()})
-
-
-def _environment(folder: Path, packages: list[str]) -> None:
-    if (folder / "installed").exists():
-        return
-    print(f"installing {' and '.join(packages)} into {folder}", file=sys.stderr)
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", *packages], check=True)
-    (folder / "installed").touch()
 
 
 async def _measure(shape: Shape, folder: Path) -> dict[str, list[float]]:
@@ -69,7 +54,7 @@ async def _measure(shape: Shape, folder: Path) -> dict[str, list[float]]:
             rates["tandem, SyncClient"].append((await bench.client(place))["client_rollouts_per_s"])
             rates["tandem, a request an item"].append((await bench.raw(place))["raw_rollouts_per_s"])
         log = folder / f"agent-lightning-{repeat}.log"
-        rate = await agent_lightning.measure(HOME / "agent-lightning", log, groups, slots, clients)
+        rate = await agent_lightning.measure(environment("agent-lightning"), log, groups, slots, clients)
         rates["agent-lightning 0.3"].append(rate)
         rates["TransferQueue 0.1.11, bulk"].append(await asyncio.to_thread(_transfer_queue, shape))
     return rates
@@ -78,9 +63,9 @@ async def _measure(shape: Shape, folder: Path) -> dict[str, list[float]]:
 def _transfer_queue(shape: Shape) -> float:
     sizes = (shape.bulk_steps, shape.groups_per_step * shape.rollouts_per_group, shape.clients)
     script = Path(__file__).with_name("drive_transfer_queue.py")
-    command = [HOME / "transfer-queue" / "bin" / "python", script, *map(str, sizes)]
-    environment = os.environ | {"RAY_AUTH_MODE": "disabled"}  # else it writes a token into the home folder
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=HOME, env=environment)
+    command = [python("transfer-queue"), script, *map(str, sizes)]
+    environ = os.environ | {"RAY_AUTH_MODE": "disabled"}  # else it writes a token into the home folder
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=script.parent, env=environ)
     if done.returncode:
         raise RuntimeError(f"TransferQueue ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return float(done.stdout.split()[-1])
