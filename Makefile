@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 ARGS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: bench-env bench-train bench-sync bench-peers help demo test check openapi faults clean
+.PHONY: bench-overlap bench-env bench-train bench-sync bench-peers help demo test check openapi faults clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -43,6 +43,9 @@ bench-sync: $(VENV)/installed  ## how much the sync service bears; last, a line 
 
 bench-peers: $(VENV)/installed  ## two other systems at the same work, in turn; makes their environments (ARGS=--quick)
 	$(BIN)/python -m tests.benchmarks.peers $(ARGS)
+
+bench-overlap: $(VENV)/installed  ## how much of sampling and training hides behind the other, by staleness (ARGS=--quick)
+	$(BIN)/python -m tests.benchmarks.overlap $(ARGS)
 
 bench-env: $(VENV)/installed  ## make the environments of the projects that benchmarks compare with
 	$(BIN)/python -m tests.benchmarks.environments

@@ -137,16 +137,26 @@ def build_tokenizer(role: Role, template: str = TEMPLATE) -> PreTrainedTokenizer
 
 
 def save_model(
-    folder: Path, role: Role, bias: Mapping[str, float] | None = None, *, template: str = TEMPLATE, seed: int = 0
+    folder: Path,
+    role: Role,
+    bias: Mapping[str, float] | None = None,
+    *,
+    template: str = TEMPLATE,
+    seed: int = 0,
+    hidden_size: int | None = None,
+    layers: int = 1,
 ) -> Path:
-    """A random Llama of some 20,000 parameters with the role's tokenizer; `bias` raises words' probabilities."""
+    """A random Llama, of some 20,000 parameters if nothing else is said, with the role's tokenizer.
+
+    `bias` raises words' probabilities.
+    """
     tokenizer = build_tokenizer(role, template)
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=32 if role == "planner" else 40,
-        intermediate_size=64,
-        num_hidden_layers=1,
+        hidden_size=hidden_size or (32 if role == "planner" else 40),
+        intermediate_size=2 * (hidden_size or 32),
+        num_hidden_layers=layers,
         num_attention_heads=4,
         max_position_embeddings=256,
         tie_word_embeddings=False,

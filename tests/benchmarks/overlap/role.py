@@ -1,0 +1,182 @@
+"""One run of the planner's real server on a real sync service; the executor's answers are replayed."""
+
+import asyncio
+import json
+import statistics
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import psutil
+from asgi_lifespan import LifespanManager
+from fastapi import FastAPI
+
+from planner_server.app import Wires, create_app
+from planner_server.config import PlannerConfig
+from shared.client import SyncClient
+from shared.config import parse
+from shared.schemas.run import RunSpec
+from shared.schemas.stream import StepStatistics
+from sync_service.app import create_app as sync_app
+from sync_service.config import SyncConfig
+from sync_service.embedded import Services
+from tests.parity_environment import NUMBERS, answer, call, save_model
+
+WARM = 2
+"""Steps before the measured ones: the first allocations, and a pipeline that is still filling."""
+START_S, RUN_S = 90.0, 600.0
+TICK_S = 0.01
+"""The resolution of processor seconds."""
+
+
+class Shape(NamedTuple):
+    """How much is sampled and trained. The model is a Llama of that size with a vocabulary of some thirty words."""
+
+    name: str
+    hidden_size: int
+    layers: int
+    groups: int
+    rollouts_per_group: int
+    steps: int
+    repeats: int
+
+    @property
+    def rollouts(self) -> int:
+        """Of one step."""
+        return self.groups * self.rollouts_per_group
+
+
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        Shape("full", 384, 6, 8, 8, 12, 3),
+        Shape("quick", 256, 4, 8, 8, 5, 1),
+        Shape("smallest", 32, 1, 4, 8, 1, 1),
+    )
+}
+
+
+class Step(NamedTuple):
+    """A step at its median: wall time, processor seconds of the sampler and of the trainer, mean staleness of a row."""
+
+    wall_s: float
+    sampling_s: float
+    training_s: float
+    staleness: float
+
+    @property
+    def ratio(self) -> float:
+        """The wall time, by that of a perfect overlap."""
+        return self.wall_s / max(self.sampling_s, self.training_s, TICK_S)
+
+
+class Replayed(httpx.AsyncBaseTransport):
+    """The wire to an executor whose answers were recorded: to each subtask the same one, at once."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        subtask = json.loads(await request.aread())["subtask"]
+        return httpx.Response(200, json={"status": "ok", "answer": subtask, "r_format": 1, "turns": 1})
+
+
+async def measure(servers: Services, folder: Path, run: str, staleness: int, shape: Shape) -> Step:
+    """Train a run of `shape.steps` steps beyond the first ones, and say what one took."""
+    spec = RunSpec(
+        steps=WARM + shape.steps,
+        groups_per_step=shape.groups,
+        rollouts_per_group=shape.rollouts_per_group,
+        d_max=4,
+        staleness=staleness,
+        seed=1,
+        trained_roles=("planner",),
+    )
+    await asyncio.to_thread(_model, folder / "model", shape)
+    async with _sync(servers, folder) as (sync, client), _planner(folder, run, sync):
+        processes = _torch_processes()
+        await client.declare_run(run, spec)
+        async with asyncio.timeout(RUN_S):
+            await _acked(client, run, WARM)
+            before = _seconds(processes)
+            steps = await _acked(client, run, spec.steps)
+            after = _seconds(processes)
+    moments = [datetime.fromisoformat(step.acked_at).timestamp() for step in steps]
+    walls = [later - earlier for earlier, later in zip(moments[WARM - 1 :], moments[WARM:], strict=False)]
+    sampling, training = ((b - a) / shape.steps for a, b in zip(before, after, strict=True))
+    stale = statistics.mean(step.statistics["staleness_mean"] for step in steps[WARM:])
+    return Step(statistics.median(walls), sampling, training, stale)
+
+
+async def _acked(client: SyncClient, run: str, step: int) -> Sequence[StepStatistics]:
+    """Wait until the step is acked; all steps that are."""
+    while True:
+        steps = await client.steps(run)
+        if len(steps) >= step:
+            if any(found.outcome != "trained" for found in steps):
+                raise RuntimeError("a step had nothing to learn, so it measures nothing")
+            return steps
+        await asyncio.sleep(0.02)
+
+
+def _torch_processes() -> list[psutil.Process]:
+    """The planner's sampler and trainer. Each is on one thread: its processor seconds are what it worked."""
+    children = psutil.Process().children()
+    return [next(child for child in children if kind in child.cmdline()) for kind in ("sampler", "trainer")]
+
+
+def _seconds(processes: list[psutil.Process]) -> list[float]:
+    return [sum(process.cpu_times()[:2]) for process in processes]
+
+
+def _model(folder: Path, shape: Shape) -> None:
+    """It delegates about half of the time, one call a turn, and its answers are right half of the time."""
+    bias = {answer(number): 1.0 for number in NUMBERS} | {call("planner", number): 1.2 for number in NUMBERS[:4]}
+    save_model(folder, "planner", bias, hidden_size=shape.hidden_size, layers=shape.layers)
+
+
+@asynccontextmanager
+async def _sync(servers: Services, folder: Path) -> AsyncGenerator[tuple[FastAPI, SyncClient]]:
+    config = SyncConfig(
+        auth="loopback", database_url=servers.database_url, redis_url=servers.redis_url, disk_folder=folder
+    )
+    app = sync_app(config)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(LifespanManager(app, startup_timeout=START_S, shutdown_timeout=START_S))
+        wire = httpx.ASGITransport(app)
+        yield app, await stack.enter_async_context(SyncClient("http://sync", transport=wire))
+
+
+@asynccontextmanager
+async def _planner(folder: Path, run: str, sync: FastAPI) -> AsyncGenerator[None]:
+    app = create_app(_config(folder, run), Wires(httpx.ASGITransport(sync), Replayed()))
+    async with LifespanManager(app, startup_timeout=START_S, shutdown_timeout=START_S):
+        async with asyncio.timeout(START_S):
+            while not hasattr(app.state, "parts"):
+                if fault := getattr(app.state, "fault", None):
+                    raise fault
+                await asyncio.sleep(0.05)
+        yield
+
+
+def _config(folder: Path, run: str) -> PlannerConfig:
+    return parse(
+        PlannerConfig,
+        {
+            "run": run,
+            "worker": "planner-1",
+            "auth": "loopback",
+            "sync_url": "http://sync",
+            "executor_url": "http://executor",
+            "folder": folder / "planner",
+            "environment": "tests.parity_environment:Parity",
+            "limits": {"max_new_tokens": 2, "max_turns": 6, "max_calls": 4, "max_context_tokens": 200},
+            "policy": {
+                "model": folder / "model",
+                "device": "cpu",
+                "threads": 1,
+                "seed": 1,
+                "trainer": {"lr": 1e-6},
+            },
+        },
+    )
