@@ -11,7 +11,10 @@ from shared.schemas.base import PolicyVersion, Role
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How to sample one turn. Temperature 0 is greedy; a turn ends at a stop id, which is part of it."""
+    """How to sample one turn. Temperature 0 is greedy; a turn ends at a stop id, which is part of it.
+
+    Nothing else: a filter such as top-p would cut probability that the trainer's ratio counts.
+    """
 
     max_new_tokens: int
     temperature: float = 1.0
@@ -20,25 +23,46 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What `version`'s weights sampled: ids and their log-probs (same length) at the sampling temperature."""
+    """One sampled turn: ids and their log-probs (same length) at the sampling temperature.
+
+    `version` is that of the oldest token: the one with the fewest optimiser steps behind it. `spans` are
+    (tokens, version) in their order where the weights changed between tokens, and empty where they did not.
+    """
 
     token_ids: list[int]
     logprobs: list[float]
     version: PolicyVersion
     finish: Literal["stop", "length"]
+    spans: tuple[tuple[int, PolicyVersion], ...] = ()
+
+    @property
+    def versions(self) -> list[PolicyVersion]:
+        """The version whose weights sampled each token."""
+        spans = self.spans or ((len(self.token_ids), self.version),)
+        return [version for tokens, version in spans for _ in range(tokens)]
 
 
 class Sampler(Protocol):
-    """Samples from one policy. Any number of `generate` calls may wait at once; they are batched."""
+    """Samples from one policy. Any number of `generate` calls may wait at once; they are batched.
+
+    Each token's version is true: its log-prob is that of the version's weights, given all tokens before it.
+    """
 
     async def generate(
         self, prompt_ids: Sequence[int], params: SamplingParams, *, checkpoint: Path | None = None
     ) -> Completion:
-        """Sample one turn after `prompt_ids`, by the live weights or (evaluations only) a saved `checkpoint`."""
+        """Sample one turn after `prompt_ids`, by the live weights or (evaluations only) a saved `checkpoint`.
+
+        InvalidInput: ids that the model does not have, or more than its positions hold. A cancelled call frees its
+        place in the batch.
+        """
         ...
 
     async def load_weights(self, folder: Path, version: PolicyVersion) -> str:
-        """Use the safetensors in `folder` from the next batch on; returns the checksum of what was loaded."""
+        """Sample from the safetensors in `folder`, from the next token on at the earliest; no turn is lost by it.
+
+        Turns in flight may finish under the version that they began with. Returns the checksum of what was loaded.
+        """
         ...
 
     async def close(self) -> None:
