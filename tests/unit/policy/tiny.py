@@ -15,7 +15,8 @@ STOP = 1
 def build_model(*, tied: bool = True, seed: int = 0, **config: object) -> LlamaForCausalLM:
     """Random weights, large enough that tokens differ in probability."""
     torch.manual_seed(seed)
-    shape = {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
+    shape = {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2}
+    shape["head_dim"] = 32  # the least that vLLM has on a CPU
     settings = {"vocab_size": WORDS, "max_position_embeddings": 128, "initializer_range": 0.2, "pad_token_id": 0}
     settings |= {"tie_word_embeddings": tied, "attn_implementation": "sdpa", "bos_token_id": None, "eos_token_id": STOP}
     return LlamaForCausalLM(LlamaConfig(**shape | settings | config)).eval()
