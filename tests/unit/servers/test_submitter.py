@@ -125,17 +125,19 @@ async def test_an_item_that_may_be_retried_is_sent_again_alone(
 
 
 async def test_what_is_refused_for_good_is_kept_apart_and_blocks_nobody(
-    service: Service, running: Submitter, store: TrajectoryStore
+    service: Service, submitter: Submitter, store: TrajectoryStore
 ):
-    late, refused, good = [await stored(running, store) for _ in range(3)]
+    late, refused, good = [await stored(submitter, store) for _ in range(3)]
     service.outcomes = {
         late.id: [ItemResult(id=late.id, status=200, accepted=False)],
         refused.id: [ItemResult(id=refused.id, status=409, problem={"detail": "another body"})],
     }
-    assert await running.flush(5)
+    sending = asyncio.create_task(submitter.run())
+    assert await submitter.flush(5)
+    sending.cancel()
     assert await waiting(store) == []
     assert await Spool(store.writer).refusals() == [(refused.id, {"detail": "another body"})]
-    assert running.refused == 1
+    assert submitter.refused == 1
     assert [trajectory.id for trajectory in await store.unreleased("r")] == [good.id]
     assert sum(refused.id in batch for batch in service.batches) == 1
 
