@@ -112,13 +112,14 @@ async def evaluation_view(request: Request, evaluation: Id) -> Response:
 
 async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
     """The root task: start everything, run every loop, and put everything away again."""
+    key = secret("EXECUTOR_KEY", config.executor_key_file)
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(station(config, "planner", lambda _: DELEGATE, wires.sync))
         app.state.on_stop = here.member.drain
         executor = ExecutorClient(
             await stack.enter_async_context(wires.executor or wire()),
             config.executor_url,
-            key=secret("EXECUTOR_KEY", config.executor_key_file),
+            key=key,
             deadline_s=config.invocation_deadline_s,
             attempts=config.invocation_attempts,
         )

@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import Field
 
 from shared.agents.limits import Limits, Seconds
+from shared.config import Url
 from shared.serving.config import ServerConfig
 
 
@@ -23,7 +24,7 @@ class PlannerConfig(ServerConfig):
 
     port: int = Field(8081, ge=1, le=65535)
     limits: PlannerLimits = PlannerLimits()
-    executor_url: str
+    executor_url: Url
     executor_key_file: Path | None = None
     """Where the key for the executor's server is; else $TANDEM_EXECUTOR_KEY or $TANDEM_EXECUTOR_KEY_FILE."""
     max_concurrent_rollouts: int = Field(64, ge=1)

@@ -6,10 +6,10 @@ resolved copy. Secrets are never part of it: they come from the environment or f
 
 import tomllib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, AnyHttpUrl, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from shared.errors import UserError
 
@@ -20,17 +20,33 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+def _url(text: str) -> str:
+    try:
+        _URL.validate_python(text)
+    except ValidationError:
+        raise ValueError("this is no http:// or https:// URL") from None
+    return text
+
+
+_URL: TypeAdapter[AnyHttpUrl] = TypeAdapter(AnyHttpUrl)
+Url = Annotated[str, AfterValidator(_url)]
+"""Where a server is, as it is written: http://host:port."""
 M = TypeVar("M", bound=BaseModel)
+TOO_DEEP = "its brackets are nested too deep"
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; UserError names the file and the line where it is not TOML."""
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"there is no configuration file {path}") from None
-    except tomllib.TOMLDecodeError as error:
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: {error}") from None
+    except RecursionError:
+        raise UserError(f"{path}: {TOO_DEEP}") from None
 
 
 def override(tables: dict[str, Any], assignments: list[str]) -> dict[str, Any]:
@@ -56,6 +72,8 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"v = {text}")["v"]
     except tomllib.TOMLDecodeError:
         return text
+    except RecursionError:
+        raise UserError(f"{text[:20]}...: {TOO_DEEP}") from None
 
 
 def parse(model: type[M], tables: dict[str, Any], source: str = "configuration") -> M:
@@ -78,6 +96,9 @@ def load(model: type[M], path: Path | None, assignments: list[str] | None = None
 
 
 def save(config: BaseModel, path: Path) -> None:
-    """Write the resolved configuration; what is None is left out, as TOML has no null."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(tomli_w.dumps(config.model_dump(mode="json", exclude_none=True)))
+    """Write the resolved configuration; what is None is left out, as TOML has no null. UserError where it cannot be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(tomli_w.dumps(config.model_dump(mode="json", exclude_none=True)), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from None

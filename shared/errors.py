@@ -196,3 +196,10 @@ def from_problem(body: dict[str, Any], status: int) -> TandemError:
     cls = _tree(TandemError).get(str(body.get("type", "")).removeprefix("urn:tandem:"), TandemError)
     known = {"type", "title", "status", "detail", "retryable"}
     return cls(str(body.get("detail") or f"HTTP {status}"), **{k: v for k, v in body.items() if k not in known})
+
+
+def from_os_error(error: OSError) -> TandemError:
+    """The one line that a file or folder deserves that cannot be used: UserError where it is a mistake to mend."""
+    mistakes = PermissionError | FileExistsError | FileNotFoundError | IsADirectoryError | NotADirectoryError
+    kind = UserError if isinstance(error, mistakes) else TandemError
+    return kind(f"{error.filename}: {error.strerror}")

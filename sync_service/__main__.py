@@ -26,6 +26,7 @@ from sync_service.embedded import Services, embedded
 log = structlog.get_logger()
 
 DATABASE_URL = "TANDEM_DATABASE_URL"
+INTERRUPTED = 130
 GC_THRESHOLDS = (50_000, 20, 20)
 
 
@@ -47,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TandemError as error:
         print(f"sync_service: {error.detail}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # before it served: the database, if it is ours, has been stopped
+        return INTERRUPTED
     return code
 
 

@@ -51,9 +51,9 @@ def keep_file(path: Path, database_url: str) -> None:
 
 def _add(arguments: Namespace, database_url: str) -> None:
     try:
-        run = arguments.run and _NAME.validate_python(arguments.run)
+        run = None if arguments.run is None else _NAME.validate_python(arguments.run)
     except ValidationError:
-        raise UserError(f"--run {arguments.run}: this is no name of a run") from None
+        raise UserError(f"--run {arguments.run!r}: this is no name of a run") from None
     text, key = new_key(arguments.role, run)
     _transaction(database_url, lambda connection: keys.keep(connection, [key]))
     _show(arguments, {"key": text, "id": key.key, "role": key.role, "run": key.run}, text)

@@ -33,9 +33,9 @@ def keys(
     Example: tandem keys --role planner --run museum-1 --out planner.key --hashes keys
     """
     try:
-        text, key = new_key(role, run and _NAME.validate_python(run))
+        text, key = new_key(role, None if run is None else _NAME.validate_python(run))  # "" would be every run
     except ValidationError:
-        raise UserError(f"--run {run}: this is no name of a run") from None
+        raise UserError(f"--run {run!r}: this is no name of a run") from None
     line = line_of(key)
     if out:
         write_key(out, text)

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from shared.errors import TandemError
+from shared.errors import TandemError, from_os_error
 
 app = typer.Typer(
     name="tandem",
@@ -35,15 +35,19 @@ def _runner(entry: EntryPoint) -> Callable[[typer.Context], None]:
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
     from shared.cli import demo_commands, keys, warmup
+    from shared.cli.demo_llm import command as demo_llm
 
     demo_commands.add_to(app)
+    demo_llm.add_to(app)
     warmup.add_to(app)
     keys.add_to(app)
     _add_server_commands()
     try:
         app()
-    except TandemError as error:
-        print(f"tandem: {error.detail}", file=sys.stderr)
+    except (TandemError, OSError) as error:
+        if isinstance(error, OSError) and error.filename:
+            error = from_os_error(error)
+        print(f"tandem: {error.detail if isinstance(error, TandemError) else error}", file=sys.stderr)
         sys.exit(2)
 
 

@@ -36,7 +36,9 @@ def raise_for(response: httpx.Response) -> None:
         body = response.json()
     except ValueError:
         body = None
-    error = from_problem(body if isinstance(body, dict) else {"detail": response.text[:200]}, response.status_code)
+    if not isinstance(body, dict):  # a proxy, or another server
+        body = {"detail": f"HTTP {response.status_code}: {' '.join(response.text[:200].split())}"}
+    error = from_problem(body, response.status_code)
     if response.status_code not in RETRIED:
         raise error
     if type(error) is TandemError:

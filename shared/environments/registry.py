@@ -29,6 +29,8 @@ def load_environment(name: str, options: Mapping[str, Any] | None = None) -> Env
 def _load_class(name: str) -> Any:
     if ":" in name:
         module, _, attribute = name.partition(":")
+        if not all(part.isidentifier() for part in (*module.split("."), attribute)):
+            raise UserError(f"environment {name!r}: it is written package.module:Class")
         try:
             return getattr(importlib.import_module(module), attribute)
         except ModuleNotFoundError as error:

@@ -78,12 +78,13 @@ class FileRing:
         except UserError as error:
             log.error("keys-not-read", reason=error.detail)
 
-    def _stamp(self) -> tuple[int, int, int] | None:
+    def _stamp(self) -> tuple[int, ...] | None:
+        """Another one after any change: of the time of change, too, as a file that can be read again is no newer."""
         try:
             found = os.stat(self._path)
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
 def write_key(path: Path, text: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from shared.agents.limits import Limits
-from shared.config import Config
+from shared.config import Config, Url
 from shared.http.admission import AdmissionConfig
 from shared.http.loopback import Auth, check_host
 from shared.ids import Name
@@ -23,13 +23,13 @@ class ServerConfig(Config):
     """A name that is stable over restarts: a restarted trainer takes its own stream back at once."""
     host: str = "127.0.0.1"
     port: int = Field(ge=1, le=65535)
-    public_url: str | None = None
+    public_url: Url | None = None
     """Where others reach this server, if not at http://host:port."""
     auth: Auth = "keys"
     """`keys`: those of `keys_file`; `loopback`: none, and nobody but this machine can call."""
     keys_file: Path | None = None
     """The hashes of the keys that may call this server; read again when it changes."""
-    sync_url: str
+    sync_url: Url
     sync_key_file: Path | None = None
     """Where this server's key for the sync service is; else $TANDEM_SYNC_KEY or $TANDEM_SYNC_KEY_FILE."""
     folder: Path

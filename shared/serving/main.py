@@ -1,7 +1,7 @@
 """The command line of a server: `--config FILE [--check] [key=value ...]`, and exit codes that say what happened.
 
-0: stopped as asked. 1: a loop or a child process died. 2: a user's mistake, or a key that is refused. The
-last line on stderr says which.
+0: stopped as asked. 1: a loop or a child process died. 2: a user's mistake, a key that is refused, or versions
+that do not fit. The last line on stderr says which. 130: Ctrl-C before it served.
 """
 
 import argparse
@@ -15,12 +15,14 @@ from fastapi import FastAPI
 
 from shared.config import load, save
 from shared.environments.registry import load_environment
-from shared.errors import Forbidden, TandemError, Unauthorized, UserError
+from shared.errors import Forbidden, ProtocolMismatch, TandemError, Unauthorized, UserError, from_os_error
 from shared.http.serve import configure_logs, serve
+from shared.lock import locked
 from shared.serving.config import ServerConfig
 
 log = structlog.get_logger()
 C = TypeVar("C", bound=ServerConfig)
+INTERRUPTED = 130
 
 
 def run_server(name: str, config_class: type[C], create_app: Callable[[C], FastAPI], argv: Sequence[str] | None) -> int:
@@ -32,14 +34,16 @@ def run_server(name: str, config_class: type[C], create_app: Callable[[C], FastA
             load_environment(config.environment, config.environment_options)
             return 0
         configure_logs()
-        save(config, config.folder / "config.toml")
-        app = create_app(config)
-        serve(app, config.host, config.port)
+        config.folder.mkdir(parents=True, exist_ok=True)
+        with locked(config.folder):
+            save(config, config.folder / "config.toml")
+            app = create_app(config)
+            serve(app, config.host, config.port)
         fault: BaseException | None = getattr(app.state, "fault", None)
-    except UserError as error:
+    except (UserError, OSError) as error:
         fault = error
-    except PermissionError as error:
-        fault = UserError(f"{error.filename}: {error.strerror}")
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return _report(name, fault)
 
 
@@ -55,8 +59,10 @@ def _report(name: str, fault: BaseException | None) -> int:
     """One clear line; a traceback only in the log, and only for a fault that nobody foresaw."""
     if fault is None:
         return 0
+    if isinstance(fault, OSError) and fault.filename:
+        fault = from_os_error(fault)
     if not isinstance(fault, TandemError):
         log.error("unexpected", exc_info=fault)
     detail = fault.detail if isinstance(fault, TandemError) else f"{type(fault).__name__}: {fault}"
     print(f"{name}: {detail}", file=sys.stderr, flush=True)
-    return 2 if isinstance(fault, UserError | Unauthorized | Forbidden) else 1
+    return 2 if isinstance(fault, UserError | Unauthorized | Forbidden | ProtocolMismatch) else 1

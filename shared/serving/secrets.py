@@ -9,12 +9,13 @@ from shared.errors import UserError
 def secret(name: str, file: Path | None = None) -> str | None:
     """The text of `file`; without one that of $TANDEM_<name>, or of the file that $TANDEM_<name>_FILE names; or None.
 
-    UserError where a file that is named cannot be read, or is empty.
+    UserError where a file that is named cannot be read, or is empty, and for what no header of a request can carry.
     """
     variable = f"TANDEM_{name}"
     named = file or os.environ.get(f"{variable}_FILE")
     if named is None:
-        return os.environ.get(variable) or None
+        text = os.environ.get(variable) or None
+        return text if text is None else _carried(variable, text)
     try:
         text = Path(named).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -22,4 +23,10 @@ def secret(name: str, file: Path | None = None) -> str | None:
         raise UserError(f"the secret {variable} cannot be read from {named}: {reason}") from None
     if not text:
         raise UserError(f"the secret {variable} cannot be read from {named}: it is empty")
+    return _carried(variable, text)
+
+
+def _carried(variable: str, text: str) -> str:
+    if not (text.isascii() and text.isprintable()):
+        raise UserError(f"the secret {variable} is no key: it has characters other than those of one line of ASCII")
     return text

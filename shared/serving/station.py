@@ -61,12 +61,12 @@ async def station(
     sync_wire: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncGenerator[Station]:
     """Start all of it, and put it away; UserError for a mistake in the configuration, the model or the environment."""
+    key = secret("SYNC_KEY", config.sync_key_file)
     environment = load_environment(config.environment, config.environment_options)
     toolbox = tools(environment)
     tokenizer = await asyncio.to_thread(load_tokenizer, config.policy.model)
     chat = ChatFormat(tokenizer, toolbox.schemas() if environment.describe_tools else ())
     chat.check()
-    key = secret("SYNC_KEY", config.sync_key_file)
     async with (
         SyncClient(config.sync_url, key=key, transport=sync_wire or wire()) as sync,
         renewals_client(config.sync_url, key, sync_wire or wire()) as renewals,

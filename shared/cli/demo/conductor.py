@@ -27,6 +27,7 @@ from shared.cli.demo.table import print_table
 from shared.cli.demo.watch import Watch
 from shared.client import SyncClient
 from shared.config import save
+from shared.lock import locked
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
 
 NO_RISE_EXIT = 1
@@ -34,6 +35,11 @@ NO_RISE_EXIT = 1
 
 async def conduct(folder: Path, settings: Settings, console: Console) -> int:
     """Run or resume the run in `folder`; the exit code: 0, or 1 where accuracy did not rise beyond its interval."""
+    with locked(folder):
+        return await _conduct(folder, settings, console)
+
+
+async def _conduct(folder: Path, settings: Settings, console: Console) -> int:
     save(settings, folder / "config.toml")
     clock = Stopwatch(folder / "seconds.json")
     with bars(console) as progress:

@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import tomli_w
@@ -125,11 +126,14 @@ class Services:
         return [sys.executable, "-m", f"{role}_server", "--config", str(self.write_config(role))]
 
     def write_config(self, role: Role) -> Path:
-        """The server's own configuration file, from its section and what the conductor knows."""
+        """The server's own configuration file, from its section and what the conductor knows.
+
+        UserError for a key that the conductor sets: it would be ignored.
+        """
         url = httpx.URL(getattr(self.urls, role))
         own = self._settings.section(role)
-        tables = {
-            **own,
+        policy = own.get("policy", {})
+        ours: dict[str, Any] = {
             "run": run_name(self._folder),
             "host": url.host,
             "port": url.port,
@@ -140,13 +144,18 @@ class Services:
             "worker": f"{role}-1",
             "environment": self._settings.demo.environment,
             "environment_options": self._settings.demo.environment_options,
-            "policy": {**own.get("policy", {}), "model": str(self._models[role])},
         }
         if role == "planner":
-            tables["executor_url"] = self.urls.executor
-            tables["executor_key_file"] = str(self.keys.file(role))
+            ours["executor_url"] = self.urls.executor
+            ours["executor_key_file"] = str(self.keys.file(role))
+        for name in own.keys() & ours.keys():
+            raise UserError(f"{role}.{name} is no setting of a demo, which sets it itself")
+        if isinstance(policy, dict):
+            if "model" in policy:
+                raise UserError(f"{role}.policy.model is no setting of a demo: it is warmup.models.{role}")
+            ours["policy"] = {**policy, "model": str(self._models[role])}
         path = self._folder / f"{role}.toml"
-        path.write_text(tomli_w.dumps(tables))
+        path.write_text(tomli_w.dumps({**own, **ours}))
         return path
 
 
@@ -163,7 +172,14 @@ def check_configuration(folder: Path, settings: Settings, models: dict[Role, Pat
 
     def check(role: Role) -> str | None:
         command = [sys.executable, "-m", f"{role}_server", "--config", str(services.write_config(role)), "--check"]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)
+        result = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=START_S,
+            check=False,
+            start_new_session=True,  # Ctrl-C is ours, and no fault of the configuration
+        )
         lines = result.stderr.strip().splitlines() or [f"{role}: its configuration was refused"]
         return lines[-1] if result.returncode else None
 

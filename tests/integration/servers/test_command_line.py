@@ -13,6 +13,7 @@ import tomli_w
 
 from executor_server.__main__ import main as executor_main
 from planner_server.__main__ import main as planner_main
+from shared.lock import locked
 from tests.parity_environment import TEMPLATE, save_model
 
 from .trio import answers, tables
@@ -84,6 +85,9 @@ def test_a_check_imports_no_torch(role: Any, tmp_path: Path):
         ("limits.max_turnz=3", "limits.max_turnz: unknown key"),
         ("policy.trainer.objective.ratio=sequence policy.trainer.objective.kl_coef=0.1", "kl_coef"),
         ("environment=atlantis", "atlantis"),
+        ("sync_url=ftp://nowhere", "sync_url"),
+        ("public_url=nowhere", "public_url"),
+        ("sync_url=http://sync:99999", "sync_url"),
         ("environment_options.colour=red", "colour"),
         ("environment=tests.parity_environment:Nothing", "Nothing"),
     ],
@@ -125,3 +129,16 @@ def test_a_port_in_use(run):
         port = taken.getsockname()[1]
         code, line = run(f"port={port}")
     assert (code, f"cannot listen on 127.0.0.1:{port}" in line) == (2, True), line
+
+
+def test_a_folder_in_which_another_server_works(run, role: str, tmp_path: Path):
+    (tmp_path / role).mkdir(exist_ok=True)
+    with locked(tmp_path / role):
+        code, line = run()
+    assert (code, f"another process works in {tmp_path / role}" in line) == (2, True), line
+
+
+def test_a_folder_that_is_a_file(run, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    code, line = run(f"folder={tmp_path / 'file'}")
+    assert (code, f"{tmp_path / 'file'}: File exists" in line) == (2, True), line

@@ -86,7 +86,8 @@ async def test_a_file_is_imported_again_and_revives_nothing(imported: tuple[str,
 
 def test_mistakes_are_one_line(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     url = ["--database-url", database]
-    assert "no name of a run" in fails(capsys, "keys", "add", "--role", "viewer", "--run", "a b", *url)
+    for wrong in ("a b", ""):
+        assert "no name of a run" in fails(capsys, "keys", "add", "--role", "viewer", "--run", wrong, *url)
     assert "there is no key nobody" in fails(capsys, "keys", "revoke", "nobody", *url)
     assert "cannot be used" in fails(capsys, "keys", "list", "--database-url", "nonsense")
     assert "without keys only this machine" in fails(capsys, "--auth", "loopback", "--host", "0.0.0.0", *url)

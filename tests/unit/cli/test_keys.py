@@ -49,8 +49,9 @@ def test_a_key_is_never_written_over(tmp_path: Path):
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(UserError, match="File exists"):
         run("--role", "viewer", "--out", tmp_path / "mine")
-    with pytest.raises(UserError, match="no name of a run"):
-        run("--role", "viewer", "--run", "a b")
+    for wrong in ("a b", ""):  # an empty one, of a variable that is not set, must not become a key for every run
+        with pytest.raises(UserError, match="no name of a run"):
+            run("--role", "viewer", "--run", wrong)
     with pytest.raises(UserError, match="--hashes"):
         run("--role", "viewer", "--hashes", tmp_path)
     assert (tmp_path / "mine").read_text() == "precious"
@@ -98,3 +99,31 @@ def test_a_secret_comes_from_a_file_or_from_the_environment(tmp_path: Path, monk
     for bad in ("none", "nowhere", "."):
         with pytest.raises(UserError, match="TANDEM_SYNC_KEY cannot be read"):
             secret("SYNC_KEY", tmp_path / bad)
+    for text in ("two\nlines", "schl\u00fcssel"):
+        (tmp_path / "one").write_text(text)
+        with pytest.raises(UserError, match="TANDEM_SYNC_KEY is no key"):
+            secret("SYNC_KEY", tmp_path / "one")
+
+
+def test_a_file_of_keys_that_could_not_be_read_for_a_while_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The file is no newer once it can be read."""
+    file = tmp_path / "keys"
+    old, new = (run("--role", "viewer", "--hashes", file) for _ in range(2))
+    old_line, new_line = file.read_text().splitlines()
+    file.write_text(old_line)
+    ring = FileRing(file)
+    monkeypatch.setattr("shared.http.key_file.LOOK_S", 0.0)
+    ring._look_at = 0.0
+    with monkeypatch.context() as unreadable:
+        unreadable.setattr("shared.http.key_file.read_keys", refuse)
+        file.write_text(new_line)
+        assert ring.find(old) is not None
+    file.chmod(0o600)
+    assert ring.find(old) is None
+    assert ring.find(new) is not None
+
+
+def refuse(path: Path) -> None:
+    raise UserError(f"the file of keys {path} cannot be read: Permission denied")

@@ -1,10 +1,17 @@
 """The demo's presets and overrides."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from rich.console import Console
+
+from shared.cli.demo.conductor import conduct
+from shared.cli.demo.services import Services
 from shared.cli.demo.settings import load_settings
 from shared.config import load, save
 from shared.errors import UserError
+from shared.lock import locked
+from shared.schemas import ROLES
 
 
 def test_the_presets_are_valid_and_smoke_is_smaller():
@@ -46,3 +53,23 @@ def test_the_resolved_copy_is_the_same_run(tmp_path):
     settings = load_settings("atlas", ["run.steps=7"])
     save(settings, tmp_path / "config.toml")
     assert load(type(settings), tmp_path / "config.toml") == settings
+
+
+@pytest.mark.parametrize(
+    ("assignment", "named"),
+    [
+        ("planner.port=3", "planner.port is no setting of a demo"),
+        ("executor.folder=/elsewhere", "executor.folder is no setting of a demo"),
+        ("planner.policy.model=/elsewhere", "it is warmup.models.planner"),
+    ],
+)
+def test_what_the_demo_sets_itself_is_refused_and_not_ignored(tmp_path: Path, assignment: str, named: str):
+    services = Services(tmp_path, load_settings("smoke", [assignment]), dict.fromkeys(ROLES, tmp_path))
+    with pytest.raises(UserError, match=named):
+        services.write_config(assignment.partition(".")[0])  # ty: ignore[invalid-argument-type]
+
+
+async def test_a_folder_in_which_another_demo_works_is_left_alone(tmp_path: Path):
+    with locked(tmp_path), pytest.raises(UserError, match="another process works in"):
+        await conduct(tmp_path, load_settings("smoke", []), Console())
+    assert not (tmp_path / "config.toml").exists()

@@ -56,6 +56,8 @@ def test_by_module_and_class():
         ("atlantis", {}, "unknown environment 'atlantis'; known: atlas"),
         ("no.such:Thing", {}, "environment no.such:Thing: there is no module no"),
         ("shared.environments.atlas:Nothing", {}, "shared.environments.atlas has no Nothing"),
+        (".atlas:Atlas", {}, "it is written package.module:Class"),
+        (":Atlas", {}, "it is written package.module:Class"),
         ("shared.errors:UserError", {}, "no subclass of shared.environments.base.Environment"),
         ("atlas", {"sped": 1}, "unexpected keyword argument 'sped'; its options: world_seed, describe_tools"),
         (f"{__name__}:Nameless", {}, "has no name"),

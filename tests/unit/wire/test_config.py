@@ -59,3 +59,18 @@ def test_a_missing_or_broken_file_is_one_clear_line(tmp_path: Path):
     (tmp_path / "bad.toml").write_text("steps = = 3")
     with pytest.raises(UserError, match=r"bad\.toml: .*line 1"):
         load(Outer, tmp_path / "bad.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    (tmp_path / "deep.toml").write_text("steps = " + "[" * 5000 + "]" * 5000)
+    for name in ("binary.toml", "deep.toml", "bad.toml/below", "."):
+        with pytest.raises(UserError) as caught:
+            load(Outer, tmp_path / name)
+        assert str(tmp_path / name) in caught.value.detail
+        assert "\n" not in caught.value.detail
+    with pytest.raises(UserError, match="nested too deep"):
+        load(Outer, None, ["steps=" + "[" * 5000])
+
+
+def test_what_cannot_be_saved_is_one_clear_line(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        save(Outer(), tmp_path / "file" / "c.toml")
