@@ -9,7 +9,7 @@ from executor_server.scoring import Scoring
 from shared.agents.chat import ChatFormat
 from shared.agents.limits import Limits
 from shared.agents.loop import Episode, run_agent
-from shared.agents.toolbox import Toolbox
+from shared.agents.toolbox import Toolbox, bounded
 from shared.environments.base import Environment, ToolCall, ToolContext
 from shared.errors import BodyConflict
 from shared.policy.store import TrajectoryStore
@@ -66,10 +66,11 @@ class Agent:
 
 
 def _answer(episode: Episode) -> InvocationAnswer:
-    """An invalid format is the policy's fault: its answer is empty, and its state `error`."""
+    """An invalid format is the policy's fault: its answer is empty, and its state `error`. A long answer is cut."""
     if not episode.r_format:
         return InvocationAnswer(status="error", answer="", r_format=0, turns=episode.turns)
-    return InvocationAnswer(status=episode.status, answer=episode.answer or "", r_format=1, turns=episode.turns)
+    text = bounded(episode.answer or "")
+    return InvocationAnswer(status=episode.status, answer=text, r_format=1, turns=episode.turns)
 
 
 def _trajectory(invocation: str, request: InvocationRequest, episode: Episode, answer: InvocationAnswer) -> Trajectory:

@@ -1,7 +1,7 @@
 """Evaluations: n tasks of a split, one rollout each, on checkpoints that are named for both roles."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import structlog
@@ -9,12 +9,14 @@ import structlog
 from planner_server.evaluation import Evaluation, Outcome
 from planner_server.rollout import Roller, Rollout
 from shared.environments.base import Task
-from shared.errors import BodyConflict, NotFound, TandemError, Unavailable
+from shared.errors import BodyConflict, NotFound, Overloaded, TandemError, Unavailable
 from shared.http.lifespan import first
 from shared.policy.types import SamplingParams
 from shared.schemas.invocation import EvaluationPolicy, EvaluationRequest, EvaluationView
 
 log = structlog.get_logger()
+
+MOST_RUNNING = 64
 
 
 class Evaluations:
@@ -32,15 +34,18 @@ class Evaluations:
         self._roller = roller
         self._checkpoint_path = checkpoint_path
         self._params = params
+        self._at_once = places
         self._places = asyncio.Semaphore(places)
         self._attempts = attempts
         self._known: dict[str, Evaluation] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, name: str, request: EvaluationRequest) -> EvaluationView:
-        """Start it, or say where it stands; BodyConflict for another request under its id."""
+        """Start it, or say where it stands; BodyConflict for another request under its id, Overloaded: too many run."""
         known = self._known.get(name)
         if known is None:
+            if len(self._tasks) >= MOST_RUNNING:
+                raise Overloaded(f"{MOST_RUNNING} evaluations run already")
             checkpoint = self._checkpoint_path(request.planner_checkpoint)
             known = self._known[name] = Evaluation(name, request)
             task = asyncio.create_task(self._run(known, checkpoint), name=f"evaluation-{name}")
@@ -64,9 +69,10 @@ class Evaluations:
 
     async def _run(self, evaluation: Evaluation, checkpoint: Path | None) -> None:
         try:
+            tasks = iter(range(evaluation.request.n))
             async with asyncio.TaskGroup() as group:
-                for place in range(evaluation.request.n):
-                    group.create_task(self._one(evaluation, place, checkpoint))
+                for _ in range(min(self._at_once, evaluation.request.n)):
+                    group.create_task(self._work(evaluation, tasks, checkpoint))
             evaluation.end()
         except* Exception as faults:  # noqa: BLE001 the outermost boundary: whatever failed, it ends and says so
             fault = first(faults)
@@ -74,12 +80,14 @@ class Evaluations:
             log.error("evaluation-failed", id=evaluation.id, reason=reason)
             evaluation.end(reason)
 
-    async def _one(self, evaluation: Evaluation, place: int, checkpoint: Path | None) -> None:
+    async def _work(self, evaluation: Evaluation, tasks: Iterator[int], checkpoint: Path | None) -> None:
+        """One of those that share the evaluation's `tasks`: as many as there are places, not one for each task."""
         request = evaluation.request
-        async with self._places:
-            task = self._roller.environment.task(request.split, request.seed, place)
-            rollout = await self._attempt_until_done(task, request, checkpoint)
-            evaluation.outcomes[place] = Outcome.of(task, rollout)
+        for place in tasks:
+            async with self._places:
+                task = self._roller.environment.task(request.split, request.seed, place)
+                rollout = await self._attempt_until_done(task, request, checkpoint)
+                evaluation.outcomes[place] = Outcome.of(task, rollout)
 
     async def _attempt_until_done(self, task: Task, request: EvaluationRequest, checkpoint: Path | None) -> Rollout:
         policy = EvaluationPolicy(checkpoint=request.executor_checkpoint, temperature=request.temperature)

@@ -66,7 +66,7 @@ class Toolbox:
             valid = tool.arguments.validate_python(dict(arguments))
         except ValidationError as error:
             faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-            return ToolResult("error", _bounded(f"Bad arguments of {name}: {'; '.join(faults)}."))
+            return ToolResult("error", bounded(f"Bad arguments of {name}: {'; '.join(faults)}."))
         return await self._run(tool, valid, timeout_s)
 
     async def _run(self, tool: Tool, valid: dict[str, Any], timeout_s: float | None) -> ToolResult:
@@ -80,14 +80,14 @@ class Toolbox:
         except TimeoutError:
             return ToolResult("timeout", f"{tool.name} did not answer in time.")
         except (ToolError, InvalidInput) as error:
-            return ToolResult("error", _bounded(str(error)))
+            return ToolResult("error", bounded(str(error)))
         except TandemError:
             raise
         except Exception as error:  # a tool is the user's code: its fault is a state that the model sees
             log.warning("tool failed", tool=tool.name, exc_info=error)
             return ToolResult("error", f"{tool.name} failed.")
         result = value if isinstance(value, ToolResult) else ToolResult("ok", str(value))
-        return ToolResult(result.state, _bounded(result.content))
+        return ToolResult(result.state, bounded(result.content))
 
 
 def _tool(name: str, function: Callable[..., Any]) -> Tool:
@@ -124,7 +124,7 @@ def _without_titles(schema: Any) -> Any:
     return [_without_titles(item) for item in schema] if isinstance(schema, list) else schema
 
 
-def _bounded(content: str) -> str:
+def bounded(content: str) -> str:
     """Text that can be encoded, of a bounded length."""
     text = content if len(content) <= MAX_CONTENT else content[:MAX_CONTENT] + " [cut]"
     return text.encode("utf-8", "replace").decode()

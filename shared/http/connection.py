@@ -5,7 +5,7 @@ uvicorn's own parser would gather one endless header for as long as it comes, an
 
 import asyncio
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEAD_BYTES = 64 * 1024
 """The most of a request line with its headers, of a chunk's extension, and of what follows the last chunk."""
@@ -18,6 +18,7 @@ class Connection(HttpToolsProtocol):
 
     _gathered = 0
     _late: asyncio.TimerHandle | None = None
+    _unanswered: tuple[RequestResponseCycle, ...] = ()
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Wait for the first request."""
@@ -25,9 +26,13 @@ class Connection(HttpToolsProtocol):
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing."""
+        """Wait for nothing. Of requests that came together uvicorn itself tells the last one only, and starts all."""
         self._head_came()
         super().connection_lost(exc)
+        self.pipeline.clear()
+        for cycle in self._unanswered:
+            cycle.disconnected = not cycle.response_complete
+            cycle.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         """Parse; refuse where too much came without a head's end or a part of a body."""
@@ -47,6 +52,8 @@ class Connection(HttpToolsProtocol):
         self._gathered = 0
         self._head_came()
         super().on_headers_complete()
+        if self.cycle is not None:
+            self._unanswered = (*(c for c in self._unanswered if not c.response_complete), self.cycle)
 
     def on_body(self, body: bytes) -> None:
         """A part of a body, which has bounds of its own."""

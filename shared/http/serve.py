@@ -1,7 +1,9 @@
 """Run an app under uvicorn: a clear line where the port is taken, a bounded shutdown, structured logs."""
 
+import contextlib
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -102,9 +104,17 @@ def _give_up() -> None:
     os._exit(1)
 
 
+def _allow_connections() -> None:
+    """Each is an open file, of which a process usually may have 1024: admission must be what bounds them."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # where the system has no such bound
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def serve(app: FastAPI, host: str, port: int) -> None:
     """Serve until SIGTERM, SIGINT or `app.state.stop()`; open requests are closed within SHUTDOWN_S seconds."""
     listener = bind(host, port)
+    _allow_connections()
     config = uvicorn.Config(
         app,
         http=Connection,

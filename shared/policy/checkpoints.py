@@ -11,12 +11,13 @@ import json
 import os
 import re
 import shutil
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.errors import InvalidInput, NotFound, UserError
+from shared.errors import InvalidInput, NotFound, Unavailable, UserError
 from shared.schemas.base import PolicyVersion, Role
 from shared.schemas.stream import Ack
 
@@ -54,6 +55,7 @@ class CheckpointStore:
     def __init__(self, folder: Path, initial: Path, run: str, role: Role, keep_last: int) -> None:
         self.folder, self.initial = folder, initial
         self._run, self._role, self._keep_last = run, role, keep_last
+        self._retiring = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
         self._remove_half_written()
 
@@ -85,12 +87,19 @@ class CheckpointStore:
         return path
 
     def keep(self, name: str) -> None:
-        """Mark it `best`: retention spares it until another one is marked."""
-        path = self.path(name)
-        if path is None:
-            raise InvalidInput("live weights are no checkpoint: save them first, or name a saved one")
+        """Mark it `best`: retention spares it until another one is marked. Unavailable where that cannot be written."""
+        with self._retiring:
+            path = self.path(name)
+            if path is None:
+                raise InvalidInput("live weights are no checkpoint: save them first, or name a saved one")
+            try:
+                self._mark("initial" if path == self.initial else path.name)
+            except OSError as error:
+                raise Unavailable(f"{self.folder / BEST} cannot be written: {error.strerror}") from None
+
+    def _mark(self, name: str) -> None:
         beside = self.folder / f".partial-{BEST}"
-        beside.write_text("initial" if path == self.initial else path.name)
+        beside.write_text(name)
         _sync(beside)
         beside.rename(self.folder / BEST)
         _sync(self.folder)
@@ -127,18 +136,25 @@ class CheckpointStore:
         self._remove(final)
         partial.rename(final)
         _sync(self.folder)
-        best = self._best()
-        for old in self.saved()[: -self._keep_last]:
-            if old.name != best:
-                self._remove(old.path)
+        self._retire()
+
+    def _retire(self) -> None:
+        """Remove old ones; what is marked meanwhile, by the event loop's thread, is not among them."""
+        with self._retiring:
+            best = self._best()
+            doomed = [self._put_away(old.path) for old in self.saved()[: -self._keep_last] if old.name != best]
+        for folder in doomed:
+            shutil.rmtree(folder)
 
     def _remove(self, path: Path) -> None:
-        """At once as names go: a half-removed checkpoint must not look like one."""
         if path.exists():
-            doomed = self.folder / f".removed-{path.name}"
-            shutil.rmtree(doomed, ignore_errors=True)
-            path.rename(doomed)
-            shutil.rmtree(doomed)
+            shutil.rmtree(self._put_away(path))
+
+    def _put_away(self, path: Path) -> Path:
+        """At once as names go: a half-removed checkpoint must not look like one."""
+        doomed = self.folder / f".removed-{path.name}"
+        shutil.rmtree(doomed, ignore_errors=True)
+        return path.rename(doomed)
 
     def _remove_half_written(self) -> None:
         for path in list(self.folder.iterdir()):
@@ -151,18 +167,24 @@ class CheckpointStore:
         return file.read_text() if file.is_file() else None
 
     def _read(self, path: Path, best: str | None) -> Checkpoint:
-        meta = json.loads((path / META).read_text())
-        if (meta["run"], meta["role"]) != (self._run, self._role):
-            raise UserError(f"{path} belongs to the {meta['role']} of run {meta['run']}, not to this one")
-        return Checkpoint(
-            name=path.name,
-            path=path,
-            step=meta["step"],
-            updates=meta["updates"],
-            checksum=meta["checksum"],
-            pending_ack=Ack.model_validate_json(json.dumps(meta["pending_ack"])),
-            kept=path.name == best,
-        )
+        try:
+            meta = json.loads((path / META).read_text())
+            owner = meta["run"], meta["role"]
+            ack = Ack.model_validate_json(json.dumps(meta["pending_ack"]))
+            checkpoint = Checkpoint(
+                name=path.name,
+                path=path,
+                step=meta["step"],
+                updates=meta["updates"],
+                checksum=meta["checksum"],
+                pending_ack=ack,
+                kept=path.name == best,
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path / META} is not that of a checkpoint: {str(error).splitlines()[0]}") from None
+        if owner != (self._run, self._role):
+            raise UserError(f"{path} belongs to the {owner[1]} of run {owner[0]}, not to this one")
+        return checkpoint
 
 
 def saved_version(folder: Path) -> PolicyVersion:

@@ -35,6 +35,7 @@ class Child:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._ready.add_done_callback(_heard)
         self._closing = False
         self._reader = asyncio.create_task(self._read(), name=f"{kind}-replies")
 
@@ -142,6 +143,12 @@ class Child:
         code = self._process.returncode
         how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
         return f"the {self.kind} process {how}; the end of {self.log}:\n{tail(self.log)}"
+
+
+def _heard(future: asyncio.Future[Any]) -> None:
+    """Nobody waits for the start of a process any more that is stopped within it: asyncio need not complain."""
+    if not future.cancelled():
+        future.exception()
 
 
 def tail(log: Path, lines: int = LOG_LINES) -> str:

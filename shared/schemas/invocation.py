@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 from shared.ids import Id, Name
 from shared.schemas.base import Step, Text, Unit, Wire
 
-Checkpoint = Annotated[str, StringConstraints(pattern=r"^(initial|latest|best|live|step-[0-9]+)$")]
+Checkpoint = Annotated[str, StringConstraints(pattern=r"^(initial|latest|best|live|step-[0-9]{1,10})$")]
 """`initial`: the folder that the run started from; `latest`: the last one saved; `best`: kept by validation;
 `live`: what the sampler holds now; `step-20`: the one saved after step 20."""
 Temperature = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]

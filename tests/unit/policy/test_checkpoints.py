@@ -51,6 +51,15 @@ async def test_the_last_ones_and_the_best_stay(store, ack):
     assert [c.name for c in store.saved()] == ["step-6", "step-7", "step-8"]
 
 
+@pytest.mark.parametrize("meta", ["{", "3", "{}", '{"run": "r", "role": "planner", "pending_ack": {}}'])
+def test_a_spoilt_one_is_named(store, meta):
+    (store.folder / "step-3").mkdir()
+    (store.folder / "step-3" / "trainer.json").write_text(meta)
+    with pytest.raises(UserError, match=r"step-3/trainer\.json is not that of a checkpoint") as caught:
+        store.saved()
+    assert "\n" not in caught.value.detail
+
+
 async def test_names_lead_to_folders(store, model_folder, ack):
     assert store.path("live") is None
     assert store.path("initial") == model_folder
