@@ -11,6 +11,9 @@ from torch import Tensor
 from shared.errors import InvalidInput, NotFound
 from shared.policy.types import TrainRow, Trajectory
 
+CALL_TOKENS = 128
+"""What one more forward and backward pass costs, in tokens: less padding than that is not worth a micro-batch."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -63,14 +66,27 @@ def join(rows: Sequence[TrainRow], found: Mapping[str, Trajectory]) -> list[Exam
 
 
 def split(examples: Sequence[Example], token_budget: int) -> list[list[Example]]:
-    """Longest first, at most `token_budget` padded tokens each (one row alone may exceed it); independent of order."""
-    batches: list[list[Example]] = []
-    for example in sorted(examples, key=lambda e: (-len(e.token_ids), e.trajectory)):
-        if batches and (len(batches[-1]) + 1) * len(batches[-1][0].token_ids) <= token_budget:
-            batches[-1].append(example)
-        else:
-            batches.append([example])
-    return batches
+    """Rows of like length together, longest first, at most `token_budget` padded tokens each (a longer row is alone).
+
+    Cut where padding, and CALL_TOKENS for each micro-batch, come to least: a function of the set of rows.
+    """
+    rows = sorted(examples, key=lambda e: (-len(e.token_ids), e.trajectory))
+    costs, starts = [0], [0]  # of the first n rows: the least cost, and where the last of their micro-batches begins
+    for end in range(1, len(rows) + 1):
+        choices = [(costs[end - 1] + len(rows[end - 1].token_ids), end - 1)]
+        for start in range(end - 2, -1, -1):
+            padded = len(rows[start].token_ids) * (end - start)
+            if padded > token_budget:
+                break
+            choices.append((costs[start] + padded, start))
+        cost, start = min(choices)
+        costs.append(cost + CALL_TOKENS)
+        starts.append(start)
+    parts, end = [], len(rows)
+    while end:
+        parts.append(rows[starts[end] : end])
+        end = starts[end]
+    return parts[::-1]
 
 
 def collate(examples: Sequence[Example], device: torch.device) -> MicroBatch:

@@ -4,6 +4,9 @@ from pathlib import Path
 
 from shared.errors import UserError
 
+OPTIMIZER_FILE = "optimizer.safetensors"
+"""What a checkpoint holds beside the model; only a trainer reads it."""
+
 
 def check_model_folder(folder: Path) -> None:
     """UserError names a folder that is missing or holds no safetensors model."""

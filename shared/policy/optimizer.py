@@ -14,7 +14,7 @@ def build_optimizer(model: PreTrainedModel, config: TrainerConfig) -> AdamW:
     """AdamW; only matrices decay, and never an embedding of which some rows are frozen."""
     frozen = _embedding(model) if frozen_rows(model) else None
     decaying, others = [], []
-    for parameter in model.parameters():
+    for parameter in (p for p in model.parameters() if p.requires_grad):
         (decaying if parameter.ndim >= 2 and parameter is not frozen else others).append(parameter)
     groups = [{"params": decaying, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
     return AdamW([g for g in groups if g["params"]], lr=config.lr, betas=config.betas, eps=config.eps, fused=True)

@@ -7,13 +7,19 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from shared.config import parse
 from shared.errors import TandemError, UserError
+from shared.policy.adapters import adapter_state, load_adapter_state, merged_weights
 from shared.policy.batches import join
 from shared.policy.channel import Channel
 from shared.policy.config import TrainerConfig
+from shared.policy.folder import OPTIMIZER_FILE
+from shared.policy.logprobs import check_head
 from shared.policy.model import (
+    DTYPES,
     load_model,
     parameter_count,
     resolve_device,
@@ -26,26 +32,29 @@ from shared.policy.training import Trainer
 from shared.policy.types import TrainRow
 from shared.policy.weights import FILE, file_checksum, load_weights, save_weights
 
-OPTIMIZER_FILE = "optimizer.safetensors"
+ADAPTER = "adapter."
 
 
 class TrainerService:
-    """Serves one request after another: schedule, accumulate, apply, discard, save, restore, export."""
+    """Serves one request after another: schedule, logprobs, accumulate, apply, discard, save, restore, export."""
+
+    trainer = Trainer
 
     def __init__(self, settings: dict[str, Any]) -> None:
         config = parse(TrainerConfig, settings["trainer"])
         if config.deterministic:
             use_deterministic_algorithms()
         device = resolve_device(settings["device"])
+        self._dtype = DTYPES[settings["dtype"]] if config.lora else torch.float32
         set_threads(settings["threads"], "trainer", device)
         self._initial = Path(settings["model"])
         self._store = Path(settings["store"])
-        self._trainer = Trainer(
-            load_model(self._initial, device),
+        self._trainer = self.trainer(
+            self._load(self._initial, device),
             config,
             total_steps=settings["total_steps"],
             temperature=settings["temperature"],
-            reference=load_model(self._initial, device) if config.objective.kl_coef else None,
+            reference=self._load(self._initial, device) if config.objective.kl_coef and not config.lora else None,
             autocast=settings["dtype"] == "bfloat16",
         )
         self._methods: dict[str, Callable[..., Any]] = {
@@ -53,16 +62,23 @@ class TrainerService:
             "apply": self._apply,
             "discard": self._trainer.discard,
             "schedule": self._trainer.schedule,
+            "logprobs": self._trainer.logprobs,
             "save": self._save,
             "restore": self._restore,
             "export": self._export,
         }
         model = self._trainer.model
+        self._first_adapters = {name: tensor.detach().clone() for name, tensor in adapter_state(model).items()}
         self.info = {
             "device": str(device),
             "threads": torch.get_num_threads(),
             "parameters": parameter_count(model),
         }
+
+    def _load(self, folder: Path, device: torch.device) -> PreTrainedModel:
+        model = load_model(folder, device, self._dtype)
+        check_head(model)
+        return model
 
     def run(self, channel: Channel) -> None:
         """Consumes requests in their order, waits for the next, and produces a reply to each."""
@@ -91,17 +107,35 @@ class TrainerService:
         return self._trainer.apply(step) | {"seconds": time.perf_counter() - started}
 
     def _save(self, folder: str) -> str:
-        save_file(optimizer_state(self._trainer.model, self._trainer.optimizer), Path(folder) / OPTIMIZER_FILE)
-        return save_weights(self._trainer.model, Path(folder))
+        save_file(trainer_state(self._trainer), Path(folder) / OPTIMIZER_FILE)
+        return self._export(folder)
 
     def _export(self, folder: str) -> str:
-        return save_weights(self._trainer.model, Path(folder))
+        """A plain folder: whoever reads it need not know of adapters."""
+        model = self._trainer.model
+        return save_weights(model, Path(folder), merged_weights(model) if self._trainer.config.lora else None)
 
     def _restore(self, folder: str | None, checksum: str | None) -> None:
         self._trainer.discard()
         source = Path(folder) if folder else self._initial
         if checksum and file_checksum(source / FILE) != checksum:
             raise UserError(f"the checkpoint {source} is damaged; remove it, and the one before it is resumed from")
-        load_weights(self._trainer.model, source)
-        state = load_file(source / OPTIMIZER_FILE) if folder else {}
-        load_optimizer_state(self._trainer.model, self._trainer.optimizer, state)
+        self._take(source, load_file(source / OPTIMIZER_FILE) if folder else {})
+
+    def _take(self, weights: Path, state: dict[str, Tensor]) -> None:
+        model = self._trainer.model
+        adapters = {key.removeprefix(ADAPTER): state[key] for key in state if key.startswith(ADAPTER)}
+        if self._trainer.config.lora:
+            load_adapter_state(model, adapters if state else self._first_adapters)
+        elif adapters:
+            raise UserError(f"{weights} was trained with policy.trainer.lora: resume it with that one")
+        else:
+            load_weights(model, weights)
+        optimizer = {key: tensor for key, tensor in state.items() if not key.startswith(ADAPTER)}
+        load_optimizer_state(model, self._trainer.optimizer, optimizer)
+
+
+def trainer_state(trainer: Trainer) -> dict[str, Tensor]:
+    """What resuming needs beside the weights' file: the optimiser's state, and the adapters before they were merged."""
+    adapters = {ADAPTER + name: tensor for name, tensor in adapter_state(trainer.model).items()}
+    return optimizer_state(trainer.model, trainer.optimizer) | adapters

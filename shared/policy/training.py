@@ -6,6 +6,7 @@ Between the two the server asks whether the stream is still its own, so that a l
 import math
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -13,10 +14,12 @@ from transformers import PreTrainedModel
 
 from shared.errors import InvalidInput, TandemError
 from shared.mgrpo.objective import denominator, merge, objective
+from shared.policy.adapters import add_adapters, without_adapters
 from shared.policy.batches import Example, MicroBatch, collate, split
 from shared.policy.config import TrainerConfig
 from shared.policy.logprobs import trained_logprobs
 from shared.policy.optimizer import apply_step, build_optimizer, clip, zero_frozen
+from shared.policy.recompute import recomputed_layers
 from shared.policy.schedule import learning_rate
 
 
@@ -24,7 +27,7 @@ class Trainer:
     """Trains `model` in place.
 
     `total_steps`: over which the learning rate falls. `reference`: the frozen model that the KL is towards, where the
-    objective has one. `autocast`: run the matrix products of a float32 model in bfloat16.
+    objective has one; with LoRA it is the base, and none is given. `autocast`: run matrix products in bfloat16.
     """
 
     def __init__(
@@ -37,6 +40,11 @@ class Trainer:
         reference: PreTrainedModel | None = None,
         autocast: bool = False,
     ) -> None:
+        if config.lora:
+            if reference is not None:
+                raise InvalidInput("with LoRA the reference is the base model: give no other")
+            add_adapters(model, config.lora)
+            reference = model if config.objective.kl_coef else None
         self.model = model
         self.config = config
         self.optimizer = build_optimizer(model, config)
@@ -51,7 +59,7 @@ class Trainer:
 
         Each distinct live row runs once, weighted by its multiplicity; rows of dead groups count in the denominator
         and run through no model. Returns the statistics of the batch, each token counted by its row's multiplicity.
-        TandemError: the loss is not finite.
+        TandemError: the loss is not finite, or the sampler's log-probs are too far from the model's.
         """
         self.discard()
         started = time.perf_counter()
@@ -60,17 +68,21 @@ class Trainer:
         live = [example for example in examples if not example.dead]
         if not live:
             return None
-        loss, sums = 0.0, {}
+        losses, sums = [], {}
         parts = split(live, self.config.micro_batch_tokens)
-        for part in parts:
-            part_loss, part_sums = self._micro_batch(collate(part, self.model.device), whole)
-            loss += part_loss
-            sums = merge(sums, part_sums)
+        with recomputed_layers(self.model) if self.config.gradient_checkpointing else nullcontext():
+            for part in self._share(parts):
+                part_loss, part_sums = self._micro_batch(collate(part, self.model.device), whole)
+                losses.append(part_loss)
+                sums = merge(sums, part_sums)
+        loss, sums = self._total(float(sum(losses)), sums)
         if not math.isfinite(loss):
             self.discard()
             raise TandemError(f"the loss of step {step} is {loss}; the weights were left as they were")
+        statistics = _statistics(sums)
+        self._check_gap(statistics["gap_mean"], step)
         self._accumulated = step
-        return _statistics(sums) | {
+        return statistics | {
             "loss": loss,
             "rows": len(live),
             "dead_rows": len(examples) - len(live),
@@ -86,8 +98,7 @@ class Trainer:
             raise InvalidInput(f"there is no accumulated gradient of step {step} to apply")
         if self._total_steps is None:
             raise InvalidInput("the number of steps of this run is not known: schedule it before the first update")
-        zero_frozen(self.model)
-        norm = clip(self.model, self.config.max_grad_norm)
+        norm = self._bound_gradient()
         if not math.isfinite(norm):
             self.discard()
             raise TandemError(f"the gradient norm of step {step} is {norm}; the weights were left as they were")
@@ -95,6 +106,13 @@ class Trainer:
         apply_step(self.optimizer, lr)
         self._accumulated = None
         return {"gradient_norm": norm, "learning_rate": lr}
+
+    @torch.no_grad()
+    def logprobs(self, token_ids: list[int], first: int) -> list[float]:
+        """Log-probs of the tokens from place `first` on, as an update computes them: a sampler's must be close."""
+        mask = [int(place >= first) for place in range(len(token_ids))]
+        row = Example("probe", token_ids, mask, [0.0] * len(mask), advantage=0.0, multiplicity=1.0)
+        return self._logprobs(self.model, collate([row], self.model.device))[0, first:].tolist()
 
     def schedule(self, total_steps: int) -> None:
         """The run has that many steps: a server may start before its run is declared."""
@@ -105,12 +123,34 @@ class Trainer:
         self._accumulated = None
         self.optimizer.zero_grad(set_to_none=True)
 
-    def _micro_batch(self, batch: MicroBatch, whole: float) -> tuple[float, dict[str, float]]:
-        new = self._logprobs(self.model, batch)
+    def _share(self, parts: list[list[Example]]) -> list[list[Example]]:
+        """The micro-batches that this process runs. A shard of a trainer overrides this and the next two."""
+        return parts
+
+    def _total(self, loss: float, sums: dict[str, float]) -> tuple[float, dict[str, float]]:
+        """The loss and the sums of the whole batch, from those of this process."""
+        return loss, sums
+
+    def _bound_gradient(self) -> float:
+        """Drop what is frozen, and scale the rest down to `max_grad_norm`; returns the norm before."""
+        zero_frozen(self.model)
+        return clip(self.model, self.config.max_grad_norm)
+
+    def _check_gap(self, gap: float, step: int) -> None:
+        bound = self.config.max_gap
+        if bound is not None and gap > bound:
+            self.discard()
+            raise TandemError(
+                f"the sampler's log-probs of step {step} are {gap:.3g} from the trainer's on average, above "
+                f"policy.trainer.max_gap, {bound:g}; the weights were left as they were"
+            )
+
+    def _micro_batch(self, batch: MicroBatch, whole: float) -> tuple[Tensor, dict[str, float]]:
         ref = None
         if self._reference is not None:
-            with torch.no_grad():
+            with torch.no_grad(), self._base():
                 ref = self._logprobs(self._reference, batch)
+        new = self._logprobs(self.model, batch)
         loss, sums = objective(
             new,
             batch.sampled,
@@ -122,7 +162,10 @@ class Trainer:
             ref,
         )
         loss.backward()
-        return loss.item(), sums
+        return loss.detach().double(), sums  # on the device still: the next micro-batch need not wait for it
+
+    def _base(self) -> AbstractContextManager[None]:
+        return without_adapters(self.model) if self.config.lora else nullcontext()
 
     def _logprobs(self, model: PreTrainedModel, batch: MicroBatch) -> Tensor:
         with torch.autocast(model.device.type, torch.bfloat16, enabled=self._autocast):

@@ -13,12 +13,13 @@ FILE = "model.safetensors"
 ONE_FILE = "1000GB"
 
 
-def save_weights(model: PreTrainedModel, folder: Path) -> str:
+def save_weights(model: PreTrainedModel, folder: Path, weights: dict[str, Tensor] | None = None) -> str:
     """Write weights and config as Hugging Face does, unsharded; returns the checksum of the weights' file.
 
-    The same weights give the same bytes, so a checkpoint and a later export of it have one checksum.
+    The same weights give the same bytes, so a checkpoint and a later export of it have one checksum. `weights`: those
+    to write under the names of `model`, where they are not its own.
     """
-    model.save_pretrained(folder, max_shard_size=ONE_FILE)
+    model.save_pretrained(folder, state_dict=weights, max_shard_size=ONE_FILE)
     return file_checksum(folder / FILE)
 
 
@@ -28,11 +29,14 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
     Tied weights are stored once and stay tied. A folder whose names differ from the module's (shards, or a format
     that Hugging Face converts) goes through its own loader.
     """
+    model.load_state_dict(read_weights(model, folder), strict=False)
+
+
+def read_weights(model: PreTrainedModel, folder: Path) -> dict[str, Tensor]:
+    """What `load_weights` puts into `model`, by the names of its parameters; tied ones may be missing."""
     file = folder / FILE
     state = load_file(file) if file.is_file() else {}
-    if not _covers(state, model):
-        state = load_model(folder, model.device).state_dict()
-    model.load_state_dict(state, strict=False)
+    return state if _covers(state, model) else load_model(folder, model.device).state_dict()
 
 
 def file_checksum(path: Path) -> str:

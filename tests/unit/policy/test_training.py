@@ -109,19 +109,24 @@ def test_rows_of_dead_groups_count_and_do_not_run():
     _, expected = reference_gradient(
         model, rows, ObjectiveConfig()
     )  # their advantage is 0: in the mean, without a loss
-    seen = []
-    model.register_forward_pre_hook(lambda _, args, kwargs: seen.append(len(kwargs["input_ids"])), with_kwargs=True)
     trainer = Trainer(model, TrainerConfig(), total_steps=10)
+    seen = rows_seen(model)
     statistics = trainer.accumulate(rows, 1)
     torch.testing.assert_close(gradient(model), expected, atol=1e-5, rtol=0)
     assert sum(seen) == 7
     assert (statistics["rows"], statistics["dead_rows"]) == (7, 2)
 
 
+def rows_seen(model):
+    """The number of rows of each forward pass of the layers."""
+    seen = []
+    model.model.layers[0].register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    return seen
+
+
 def test_each_distinct_row_runs_once_whatever_its_multiplicity():
     model, rows = build_model(), examples()
-    seen = []
-    model.register_forward_pre_hook(lambda _, args, kwargs: seen.append(len(kwargs["input_ids"])), with_kwargs=True)
+    seen = rows_seen(model)
     Trainer(model, TrainerConfig(micro_batch_tokens=80), total_steps=10).accumulate(rows, 1)
     assert sum(seen) == len(rows) < sum(row.multiplicity for row in rows)
     assert len(seen) > 1
