@@ -31,7 +31,7 @@ class Service:
         """Connections of their own for what must come in time: heartbeats, renewals, acks, health."""
         self.doorbell = doorbell
         self.metrics = SyncMetrics()
-        self.feed = Feed(database, self.metrics, config.event_streams_per_key)
+        self.feed = Feed(database, doorbell, self.metrics, config.event_streams_per_key)
         self.groups = Gatherer(self.open_groups)
         self.rollouts = Gatherer(self.submit_rollouts)
         self.trajectories = Gatherer(self.submit_trajectories)

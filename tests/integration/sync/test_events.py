@@ -50,6 +50,25 @@ async def test_what_commits_late_comes_late_and_is_not_skipped(build: Builder) -
     assert first.id > second.id, "a cursor over ids would have skipped the second"
 
 
+async def test_many_who_read_at_once_cost_few_rounds_of_numbering(
+    build: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds, unnumbered = [], store.events.unnumbered
+
+    async def counted(connection: AsyncConnection) -> bool:
+        rounds.append(True)
+        return await unnumbered(connection)
+
+    await build.declare()
+    monkeypatch.setattr(store.events, "unnumbered", counted)
+    pages = await asyncio.gather(*(feed_of(build).after(0, None, 10) for _ in range(50)))
+    assert len(rounds) <= 2
+    assert pages == [pages[0]] * 50
+    assert pages[0]
+    build.app.state.service.doorbell.stop()
+    assert await feed_of(build).after(0, None, 10) == []
+
+
 async def test_a_transaction_that_is_rolled_back_leaves_no_event(build: Builder) -> None:
     async with build.app.state.service.database.engine.connect() as connection:
         await write(connection, "undone")
