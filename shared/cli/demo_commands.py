@@ -39,6 +39,11 @@ def demo(
     from shared.cli.demo.settings import load_settings
 
     settings = load_settings("smoke" if smoke else "atlas", overrides or [])
+    _run(new_folder(folder), settings)
+
+
+def new_folder(folder: Path | None) -> Path:
+    """The folder of a new run, made: that one, or runs/<time>. UserError where it cannot be, or is not empty."""
     where = folder or Path("runs") / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     try:
         where.mkdir(parents=True, exist_ok=True)
@@ -47,7 +52,7 @@ def demo(
         raise UserError(f"--folder {where}: {error.strerror}") from None
     if occupied:
         raise UserError(f"{where} is not empty; choose another --folder, or go on with: tandem resume {where}")
-    _run(where, settings)
+    return where
 
 
 def resume(
@@ -69,7 +74,7 @@ def _run(folder: Path, settings: "Settings") -> None:
     console = Console()
     console.print(f"run {folder}")
     try:
-        sys.exit(_interruptible(conduct(folder, settings, console)))
+        sys.exit(interruptible(conduct(folder, settings, console)))
     except KeyboardInterrupt:
         console.print(f"stopped; go on with: tandem resume {folder}")
         sys.exit(INTERRUPTED_EXIT)
@@ -78,7 +83,7 @@ def _run(folder: Path, settings: "Settings") -> None:
         sys.exit({GateFailed: GATE_EXIT, NotLearning: NOT_LEARNING_EXIT}.get(type(error), 2))
 
 
-def _interruptible(main: Coroutine[Any, Any, int]) -> int:
+def interruptible(main: Coroutine[Any, Any, int]) -> int:
     """Run to the end; Ctrl-C and SIGTERM stop the servers in order, also where a script's `&` made us ignore Ctrl-C."""
     try:
         return asyncio.run(_stopped_by_signals(main))

@@ -32,6 +32,12 @@ def warmup(
     model: Annotated[Path | None, typer.Option(help="The model to start from; default: the environment's own.")] = None,
     seed: Annotated[int, typer.Option(help="Of the weights, the rows and the gates.")] = 0,
     steps: Annotated[int | None, typer.Option(min=1, help="Just so many steps, and no gate: a trial run.")] = None,
+    demonstrations: Annotated[
+        int | None, typer.Option(min=1, help="Go over just so many, and learn nothing else; default: fresh ones.")
+    ] = None,
+    pace: Annotated[
+        list[str] | None, typer.Option(help="A field of the pace, such as lr=1e-4; may be repeated.")
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
     json_lines: Annotated[bool, typer.Option("--json", help="Print events as JSON lines.")] = False,
@@ -53,7 +59,16 @@ def warmup(
     with _Reporter(role, json_lines) as reporter:
         try:
             result = warm_up(
-                loaded, role, out, seed=seed, model_folder=model, steps=steps, device=where, report=reporter.progress
+                loaded,
+                role,
+                out,
+                seed=seed,
+                model_folder=model,
+                steps=steps,
+                demonstrations=demonstrations,
+                pace=override({}, pace or []),
+                device=where,
+                report=reporter.progress,
             )
         except GateFailed as failure:
             reporter.close()

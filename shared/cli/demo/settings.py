@@ -38,7 +38,11 @@ class DemoSection(Config):
 
 
 class WarmupSection(Config):
-    """Stage 1. With `steps` set: that many, and no gate. With `models` set: start from these folders instead."""
+    """Stage 1. With `steps` set: that many, and no gate. With `models` set: start from these folders instead.
+
+    `base`: what is warmed up, in place of the environment's own model; with it `demonstrations` are few (unset: fresh
+    ones without end), and `pace` has fields of `shared.policy.warmup.pace.Pace`, in place of the environment's.
+    """
 
     seed: int = 11
     steps: int | None = None
@@ -48,6 +52,10 @@ class WarmupSection(Config):
     executor_format: float = 0.80
     joint_tasks: int = 200
     models: dict[Role, Path] = Field(default_factory=dict)
+    base: dict[Role, Path] = Field(default_factory=dict)
+    demonstrations: int | None = Field(None, ge=1)
+    pace: dict[str, Any] = Field(default_factory=dict)
+    device: str = "cpu"
 
 
 class Settings(Config):

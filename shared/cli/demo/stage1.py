@@ -9,6 +9,7 @@ from rich.progress import Progress, TaskID
 
 from shared.cli.demo.settings import Settings
 from shared.errors import UserError
+from shared.process import end_with_parent
 from shared.schemas import ROLES, Role
 
 GATE_EXIT = 3
@@ -48,6 +49,7 @@ async def _warm_up_one(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=sink,
+            preexec_fn=end_with_parent,
         )
     assert process.stdout is not None
     try:
@@ -70,7 +72,11 @@ async def _warm_up_one(
 
 def _command(role: Role, out: Path, settings: Settings) -> list[str]:
     command = [sys.executable, "-m", "shared.cli.main", "warmup", "--environment", settings.demo.environment]
-    command += ["--role", role, "--out", str(out), "--seed", str(settings.warmup.seed), "--json"]
+    section = settings.warmup
+    command += ["--role", role, "--out", str(out), "--seed", str(section.seed), "--device", section.device, "--json"]
     for name, value in settings.demo.environment_options.items():
         command += ["--option", f"{name}={json.dumps(value)}"]
-    return command + (["--steps", str(settings.warmup.steps)] if settings.warmup.steps is not None else [])
+    for name, value in section.pace.items():
+        command += ["--pace", f"{name}={json.dumps(value)}"]
+    chosen = {"--steps": section.steps, "--demonstrations": section.demonstrations, "--model": section.base.get(role)}
+    return command + [part for flag, value in chosen.items() if value is not None for part in (flag, str(value))]

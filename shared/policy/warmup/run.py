@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,16 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from shared.agents.chat import ChatFormat
 from shared.agents.toolbox import Toolbox
+from shared.config import parse
 from shared.environments.base import Environment
 from shared.errors import UserError
 from shared.policy.model import load_model, parameter_count
 from shared.policy.tokenizer import load_tokenizer
 from shared.policy.warmup.curriculum import Curriculum
+from shared.policy.warmup.demonstrations import instructed, limited
 from shared.policy.warmup.gates import DELEGATE, faults, measure
 from shared.policy.warmup.loop import Progress, train
+from shared.policy.warmup.pace import Pace
 from shared.policy.weights import save_weights
 from shared.schemas.base import Role
 
@@ -36,17 +40,20 @@ def warm_up(
     seed: int = 0,
     model_folder: Path | None = None,
     steps: int | None = None,
+    demonstrations: int | None = None,
+    pace: Mapping[str, Any] | None = None,
     device: torch.device | None = None,
     report: Callable[[Progress], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Warm up one role, and write a Hugging Face folder to `out`; returns what its `warmup.json` says.
 
-    With `steps`, just so many, and no gate: a trial run. GateFailed names each figure that does not hold; the folder
-    is then complete but for `warmup.json`, whose content is in `warmup.failed.json`.
+    With `steps`, just so many, and no gate: a trial run. With `demonstrations`, that many are drawn once, and nothing
+    else is learned. `pace` replaces fields of the curriculum's.
+
+    GateFailed names each figure that does not hold; the folder is then complete but for `warmup.json`, whose content is
+    in `warmup.failed.json`.
     """
-    curriculum = environment.curriculum(role)
-    if curriculum is None:
-        raise UserError(f"environment {environment.name} has no warm-up for the {role}")
+    curriculum = _curriculum(environment, role, seed, demonstrations, pace or {})
     out.mkdir(parents=True, exist_ok=True)
     for name in (RESULT, FAILED_RESULT):
         (out / name).unlink(missing_ok=True)
@@ -67,6 +74,7 @@ def warm_up(
         "environment": environment.name,
         "role": role,
         "seed": seed,
+        "demonstrations": demonstrations,
         "parameters": parameter_count(model),
         "steps": pacer.step,
         "gate_at_step": pacer.decay_from,
@@ -82,6 +90,18 @@ def warm_up(
     if wrong:
         raise GateFailed(f"warm-up of the {role}: {'; '.join(wrong)} (seed {seed}; see {out / FAILED_RESULT})")
     return result
+
+
+def _curriculum(
+    environment: Environment, role: Role, seed: int, demonstrations: int | None, pace: Mapping[str, Any]
+) -> Curriculum:
+    curriculum = environment.curriculum(role)
+    if curriculum is None:
+        raise UserError(f"environment {environment.name} has no warm-up for the {role}")
+    curriculum = instructed(curriculum, environment, role)
+    if demonstrations is not None:
+        curriculum = limited(curriculum, demonstrations, seed)
+    return replace(curriculum, pace=parse(Pace, {**curriculum.pace.model_dump(), **pace}, "pace"))
 
 
 def _start(
