@@ -1,4 +1,4 @@
-"""`python -m shared.policy.worker sampler|trainer PARENT`: a torch process. It ends when its parent does.
+"""`python -m shared.policy.worker sampler|trainer|shard PARENT`: a torch process. It ends when its parent does.
 
 Its stdin and stdout are frames; whatever prints goes to stderr, which the parent keeps as a log file.
 """
@@ -71,6 +71,10 @@ def _service(kind: str, settings: dict[str, Any]) -> Service:
         from shared.policy.sampler_child import SamplerService
 
         return SamplerService(settings)
+    if kind == "shard":
+        from shared.policy.pool.shard_child import ShardService
+
+        return ShardService(settings)
     from shared.policy.trainer_child import TrainerService
 
     return TrainerService(settings)

@@ -1,0 +1,68 @@
+"""This process in its role's Ray cluster: one of its own on this machine, or one that runs already."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import tempfile
+
+import ray
+
+from shared.errors import Conflict, UserError
+
+OWN_STORE_BYTES = 2**29
+"""The object store of a cluster of one machine: it carries a step's rows, and never weights."""
+
+
+class Cluster:
+    """Open while anybody uses it; who opened it releases it once."""
+
+    def __init__(self, address: str | None, cpus: int) -> None:
+        self._address, self._cpus = address, cpus
+        self._users = 0
+        self._folder: str | None = None
+
+    async def open(self) -> None:
+        """Join the cluster at `address`, or start one with places for `cpus` threads. UserError: there is none."""
+        if ray.is_initialized():
+            raise Conflict("this process is in a Ray cluster already: a process runs one role")
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        self._users = 1
+        try:
+            await asyncio.to_thread(self._join if self._address else self._start)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            await self.release()
+            place = f"the Ray cluster at {self._address} cannot be joined" if self._address else "Ray cannot be started"
+            raise UserError(f"{place}: {' '.join(str(error).split())[:500]}") from None
+
+    def keep(self) -> None:
+        """One more uses it."""
+        self._users += 1
+
+    async def release(self) -> None:
+        """The last one ends the connection, and a cluster of its own with it."""
+        self._users -= 1
+        if self._users == 0:
+            await asyncio.to_thread(self._leave)
+
+    def _join(self) -> None:
+        ray.init(address=self._address, log_to_driver=False, configure_logging=False)
+
+    def _start(self) -> None:
+        """Ray asks for a token by default: this one no other process knows. The folder is not where `auto` looks."""
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        self._folder = tempfile.mkdtemp(prefix="tandem-ray-")
+        ray.init(
+            address="local",
+            num_cpus=self._cpus,
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+            object_store_memory=OWN_STORE_BYTES,
+            _temp_dir=self._folder,
+        )
+
+    def _leave(self) -> None:
+        ray.shutdown()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,101 @@
+"""A trainer of several processes, its shards, as its server sees it: one process, which lives while all of them do."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from shared.errors import Unavailable
+from shared.policy.child import CALL_S, CLOSE_S
+from shared.policy.pool.sampler import nothing
+from shared.policy.processes import TrainerProcess
+from shared.policy.records import connect, read
+
+
+class ShardedTrainer:
+    """The `TrainerProcess` protocol over shards, each of which gets every call.
+
+    A shard's death ends the others: they hold slices of one state, which is worth nothing without the rest. The role's
+    server ends then, too, and goes on from its last checkpoint when it is started again.
+    """
+
+    def __init__(
+        self, shards: Sequence[TrainerProcess], store: Path, closed: Callable[[], Awaitable[None]] = nothing
+    ) -> None:
+        """`closed` is awaited at the very end."""
+        self._shards = shards
+        self._store = store
+        self._turn = asyncio.Lock()
+        self._death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._watch = asyncio.create_task(self._watch_shards(), name="trainer-shards")
+        self._closing = False
+        self._closed = closed
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Device, threads and number of parameters of the whole model; how many shards."""
+        return self._shards[0].info | {"shards": len(self._shards)}
+
+    async def ready(self) -> None:
+        """Wait until all have met and loaded their model."""
+        await asyncio.gather(*(shard.ready() for shard in self._shards))
+
+    async def call(self, method: str, arguments: dict[str, Any] | None = None, timeout_s: float = CALL_S) -> Any:
+        """Ask all shards; the answer is the first one's.
+
+        A call that has begun reaches every shard, though its caller be cancelled: one that reached some would leave
+        them waiting for the others.
+        """
+        return await asyncio.shield(asyncio.create_task(self._call(method, arguments or {}, timeout_s)))
+
+    async def died(self) -> str:
+        """Wait for the end of the first shard that ends, and say why. Does not return after `close`."""
+        return await asyncio.shield(self._death)
+
+    async def close(self, timeout_s: float = CLOSE_S) -> None:
+        """End all shards, within the bound."""
+        self._closing = True
+        self._watch.cancel()
+        await asyncio.gather(*(shard.close(timeout_s) for shard in self._shards))
+        await self._closed()
+
+    async def _call(self, method: str, arguments: dict[str, Any], timeout_s: float) -> Any:
+        async with self._turn:
+            if method == "accumulate":
+                arguments = arguments | {"trajectories": await asyncio.to_thread(self._read, arguments["rows"])}
+            calls = [shard.call(method, arguments, timeout_s) for shard in self._shards]
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+        faults = [answer for answer in answers if isinstance(answer, BaseException)]
+        if not faults:
+            return answers[0]
+        agreed = len(faults) == len(self._shards) and all(type(fault) is type(faults[0]) for fault in faults)
+        if not agreed or isinstance(faults[0], Unavailable):
+            await self._end(f"a trainer shard failed in {method}: {faults[0]}")
+            raise Unavailable(self._death.result() if self._death.done() else "the trainer is closed") from faults[0]
+        raise faults[0]
+
+    def _read(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The rows' trajectories: a shard may be on another machine than the store."""
+        connection = connect(self._store, write=False)
+        try:
+            found = read(connection, [row["trajectory"] for row in rows])
+        finally:
+            connection.close()
+        stripped = [replace(trajectory, messages=[], facts={}) for trajectory in found.values()]
+        return [asdict(trajectory) | {"version": trajectory.version.model_dump()} for trajectory in stripped]
+
+    async def _watch_shards(self) -> None:
+        """Consumes the shards' lives, waits for the first end, and ends the others."""
+        deaths = [asyncio.create_task(shard.died()) for shard in self._shards]
+        try:
+            done, _ = await asyncio.wait(deaths, return_when=asyncio.FIRST_COMPLETED)
+            await self._end(done.pop().result())
+        finally:
+            for death in deaths:
+                death.cancel()
+
+    async def _end(self, reason: str) -> None:
+        if not self._death.done() and not self._closing:
+            self._death.set_result(reason)
+        await asyncio.gather(*(shard.close(0) for shard in self._shards))
