@@ -86,8 +86,9 @@ class Policy:
 
     @property
     def info(self) -> dict[str, Any]:
-        """The sampler's device, threads and number of parameters."""
-        return self.sampler.info
+        """The sampler's device, threads and number of parameters; the trainer's `memory` plan, in bytes."""
+        memory = self._trainer.info.get("memory") if self._trainer else None
+        return self.sampler.info | ({"memory": memory} if memory else {})
 
     async def update(self, rows: Sequence[TrainRow], step: int, guard: Callable[[], bool]) -> UpdateResult:
         """One optimiser step on the batch; `guard` is asked right before it, and False raises StepAbandoned.

@@ -1,7 +1,9 @@
 """The trainer's process: it reads a step's rows by id from the store's file, and answers with numbers only."""
 
+import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +75,14 @@ class TrainerService:
             "device": str(device),
             "threads": torch.get_num_threads(),
             "parameters": parameter_count(model),
+            "memory": self._plan_memory(),
         }
+
+    def _plan_memory(self) -> dict[str, int]:
+        plan = self._trainer.plan_memory()
+        print(f"trainer: memory: {plan}", file=sys.stderr, flush=True)
+        plan.check()
+        return asdict(plan)
 
     def _load(self, folder: Path, device: torch.device) -> PreTrainedModel:
         model = load_model(folder, device, self._dtype)

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from shared.policy.adapters import add_adapters, without_adapters
 from shared.policy.batches import Example, MicroBatch, collate, split
 from shared.policy.config import TrainerConfig
 from shared.policy.logprobs import trained_logprobs
+from shared.policy.memory import MemoryPlan, plan_memory
 from shared.policy.optimizer import apply_step, build_optimizer, clip, zero_frozen
 from shared.policy.recompute import recomputed_layers
 from shared.policy.schedule import learning_rate
@@ -113,6 +115,11 @@ class Trainer:
         mask = [int(place >= first) for place in range(len(token_ids))]
         row = Example("probe", token_ids, mask, [0.0] * len(mask), advantage=0.0, multiplicity=1.0)
         return self._logprobs(self.model, collate([row], self.model.device))[0, first:].tolist()
+
+    def plan_memory(self) -> MemoryPlan:
+        """What a step takes of the device's memory."""
+        reference = None if self._reference is self.model else self._reference
+        return plan_memory(self.model, self.config, partial(self._logprobs, self.model), reference)
 
     def schedule(self, total_steps: int) -> None:
         """The run has that many steps: a server may start before its run is declared."""

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import httpx
+import structlog
 
 from shared.agents.chat import ChatFormat
 from shared.agents.toolbox import Toolbox
@@ -21,6 +22,7 @@ from shared.serving.member import Member
 from shared.serving.secrets import secret
 from shared.stream import Stream
 
+log = structlog.get_logger()
 RENEWAL_TIMEOUT_S = 5.0
 RENEWAL_RETRY_S = 10.0
 """Both well below a lease's time to live: one stalled connection must not cost the lease."""
@@ -75,6 +77,7 @@ async def station(
             config.policy, config.folder, config.run, role, total_steps=None, resume=True, train=config.trains
         )
         try:
+            log.info("policy-started", **policy.info)
             device = str(policy.info["device"])
             member = Member(renewals, config.run, config.worker, role, config.url, device)
             yield Station(environment, toolbox, chat, sync, renewals, policy, member)
