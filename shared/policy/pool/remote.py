@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import os
 from collections import OrderedDict
 from collections.abc import Awaitable
 from contextlib import suppress
@@ -15,6 +14,7 @@ from ray.exceptions import RayError
 
 from shared.errors import Conflict, Unavailable, from_problem
 from shared.policy.child import CALL_S, CLOSE_S
+from shared.policy.folder import check_model_folder
 from shared.policy.pool.files import pull, push
 from shared.policy.pool.host import PACKAGE, Host
 
@@ -108,7 +108,7 @@ class RemoteChild:
         """
         if self._is_here:
             return folder
-        key = folder, os.stat(folder).st_mtime_ns
+        key = folder, _changed_ns(folder)
         async with self._copying:
             if key not in self._copies:
                 self._lent += 1
@@ -146,6 +146,12 @@ class RemoteChild:
     def _lost(self, error: RayError) -> str:
         place = self.where.get("address", "a machine not known yet")
         return f"the actor of the {self.kind} on {place} is gone: {' '.join(str(error).split())[:500]}"
+
+
+def _changed_ns(folder: str) -> int:
+    """UserError where it is missing, as the child says on this machine."""
+    check_model_folder(Path(folder))
+    return Path(folder).stat().st_mtime_ns
 
 
 def _checksum(folder: Path) -> str:
