@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 ARGS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: bench-overlap bench-env bench-train bench-sync bench-peers help demo test check openapi faults clean
+.PHONY: bench-overlap bench-env bench-train bench-sync bench-peers help demo demo-llm test test-vllm check openapi faults clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -22,8 +22,14 @@ $(VENV)/installed: pyproject.toml constraints.txt
 demo: $(VENV)/installed  ## train the pair of demo models end to end (ARGS=--smoke for a quick run, ARGS="key=value ..." for overrides)
 	$(BIN)/tandem demo $(ARGS)
 
+demo-llm: $(VENV)/installed  ## the same with a real language model in both roles, SmolLM2-135M; up to 20 minutes (ARGS="llm.live_steps=1")
+	$(BIN)/tandem demo-llm $(ARGS)
+
 test: $(VENV)/installed  ## run every test, with a real Postgres and Valkey (ARGS="-k name" to choose)
 	$(BIN)/python -m pytest $(ARGS)
+
+test-vllm: $(VENV)/installed  ## the sampler on a real vLLM, on a CPU; makes its environment in runs/peers/vllm (3.5 GB)
+	$(BIN)/python -m pytest -m vllm tests/vllm $(ARGS)
 
 check: $(VENV)/installed  ## lint, types, import contracts, the committed OpenAPI documents
 	$(BIN)/ruff check .

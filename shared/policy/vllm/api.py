@@ -5,7 +5,6 @@ which tokens; the other routes are those of its development mode.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -64,9 +63,9 @@ class VllmApi:
         """Go on with what waits."""
         await self._call("POST", "/resume")
 
-    async def reload(self, folder: Path, timeout_s: float) -> None:
+    async def reload(self, folder: str, timeout_s: float) -> None:
         """Read the weights of a folder on its host into the model, in place."""
-        body = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
+        body = {"method": "reload_weights", "kwargs": {"weights_path": folder}}
         await self._call("POST", "/collective_rpc", body, timeout_s)
 
     async def forget_prefixes(self) -> None:

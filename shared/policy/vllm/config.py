@@ -5,13 +5,14 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from shared.config import Config
+from shared.config import Config, Url
 
 OURS = (
     *("--model", "--uds", "--host", "--port", "--served-model-name", "--dtype", "--seed", "--max-num-seqs"),
     *("--logprobs-mode", "--generation-config", "--kv-cache-memory-bytes", "--enable-scale-out", "--api-key"),
 )
 """Arguments of the server that follow from the rest of the configuration."""
+REMOTE = {"folder", "key_file", "mirror_url", "mirror_key_file"}
 Seconds = Annotated[float, Field(gt=0)]
 
 
@@ -24,12 +25,16 @@ class VllmConfig(Config):
     """Further arguments of the server that is started here, such as "--tensor-parallel-size=2"."""
     environment: dict[str, str] = Field(default_factory=dict)
     """Further environment variables of it, such as CUDA_VISIBLE_DEVICES."""
-    url: str | None = None
+    url: Url | None = None
     """Of a server on another host, started as docs/vllm.md says."""
     key_file: Path | None = None
     """Its --api-key is in this file; else in $TANDEM_VLLM_KEY, or the file that $TANDEM_VLLM_KEY_FILE names."""
     folder: Path | None = None
     """A folder that both hosts see under this path: weights go through it."""
+    mirror_url: Url | None = None
+    """Or, where there is none: a `python -m shared.policy.vllm.mirror` on the server's host, which they are sent to."""
+    mirror_key_file: Path | None = None
+    """Its key is in this file; else in $TANDEM_MIRROR_KEY, or the file that $TANDEM_MIRROR_KEY_FILE names."""
     start_s: Seconds = 900.0
     """How long the server may take to start, or to answer first."""
     sync_s: Seconds = 900.0
@@ -46,10 +51,12 @@ class VllmConfig(Config):
             raise ValueError(
                 "arguments and environment are those of a server that python starts: url has no use for them"
             )
-        if self.url and self.folder is None:
-            raise ValueError("with url, folder is needed: one that both hosts see, for the weights")
-        if self.python and (self.folder or self.key_file):
-            raise ValueError("folder and key_file are for a server at url: python has no use for them")
+        if self.url and (self.folder is None) == (self.mirror_url is None):
+            raise ValueError("with url, set one of folder, which both hosts see, and mirror_url: weights go through it")
+        if self.python and (named := self.model_fields_set & REMOTE):
+            raise ValueError(f"{', '.join(sorted(named))}: for a server at url, python has no use for them")
+        if self.mirror_key_file and not self.mirror_url:
+            raise ValueError("mirror_key_file has no use without mirror_url")
         for argument in self.arguments:
             if argument.partition("=")[0] in OURS:
                 raise ValueError(f"arguments: {argument} follows from the rest of the configuration")

@@ -11,6 +11,7 @@ from shared.http.wire import wire
 from shared.policy.child import CLOSE_S
 from shared.policy.config import PolicyConfig
 from shared.policy.vllm.api import VllmApi
+from shared.policy.vllm.carrier import Carrier, Mirror, SharedFolder
 from shared.policy.vllm.config import VllmConfig
 from shared.policy.vllm.folder import write_folder
 from shared.policy.vllm.server import VllmServer
@@ -71,6 +72,13 @@ class RemoteServer:
                 return False
             await asyncio.sleep(self._poll_s)
         return True
+
+
+def carrier(vllm: VllmConfig, scratch: Path) -> Carrier:
+    """The configured way of weights to the server."""
+    if vllm.mirror_url:
+        return Mirror(scratch, vllm.mirror_url, wire(), secret("MIRROR_KEY", vllm.mirror_key_file))
+    return SharedFolder(vllm.folder or scratch)
 
 
 async def start(

@@ -2,20 +2,20 @@
 
 import asyncio
 import hashlib
-import shutil
 from pathlib import Path
 
 from shared.errors import Conflict, UserError
 from shared.policy.vllm.api import VllmApi
+from shared.policy.vllm.carrier import Carrier
 from shared.policy.vllm.folder import HEAD_NAMES, checksum, head_bytes, write_folder
 from shared.schemas.base import PolicyVersion
 
 
 class Loader:
-    """Puts weights into one server. `model` is the policy's own folder, `folder` one that the server's host sees."""
+    """Puts weights into one server. `model` is the policy's own folder; `carrier` brings weights to the server."""
 
-    def __init__(self, api: VllmApi, model: Path, folder: Path, timeout_s: float) -> None:
-        self._api, self._model, self._folder, self._timeout_s = api, model, folder, timeout_s
+    def __init__(self, api: VllmApi, model: Path, carrier: Carrier, timeout_s: float) -> None:
+        self._api, self._model, self._carrier, self._timeout_s = api, model, carrier, timeout_s
         self._head: str | None = None
         self._digests: dict[str, str] = {}
 
@@ -25,19 +25,25 @@ class Loader:
         What runs ends first. Conflict: it answers that it has loaded them, and has not.
         """
         name, api = version_name(version), self._api
-        target = self._folder / name
+        target = self._carrier.folder / name
         try:
             await asyncio.to_thread(write_folder, weights, self._model, target)
             head = await asyncio.to_thread(_digest_of_head, target)
+            there = await self._carrier.carry(target, self._timeout_s)
             await api.pause(self._timeout_s)
-            await api.reload(target, self._timeout_s)
+            await api.reload(there, self._timeout_s)
             await api.forget_prefixes()
             await api.name_weights(name)
             await self._confirm(name, head)
             await api.resume()
             return await asyncio.to_thread(checksum, target)
         finally:
-            await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
+            await self._carrier.drop(target)
+
+    async def close(self) -> None:
+        """Close the connections to the server, and to what weights go through."""
+        await self._api.close()
+        await self._carrier.close()
 
     async def _confirm(self, name: str, head: str) -> None:
         """The version is the one that was set, and a head that is new to us is new to the server."""

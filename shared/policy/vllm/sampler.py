@@ -17,7 +17,7 @@ from shared.policy.sampler import GENERATE_S
 from shared.policy.types import Completion, SamplingParams
 from shared.policy.vllm.api import VllmApi
 from shared.policy.vllm.config import VllmConfig
-from shared.policy.vllm.connect import Server, start
+from shared.policy.vllm.connect import Server, carrier, start
 from shared.policy.vllm.evaluator import Evaluator
 from shared.policy.vllm.folder import parameter_count
 from shared.policy.vllm.gate import Gate
@@ -52,7 +52,7 @@ class VllmSampler:
     ) -> "VllmSampler":
         """Start the server, or turn to the one at `url`; `ready` waits for it. `scratch`: where weights go through."""
         api, server = await start(config, vllm, scratch, logs / "vllm.log", threads)
-        loader = Loader(api, config.model, vllm.folder or scratch, vllm.sync_s)
+        loader = Loader(api, config.model, carrier(vllm, scratch), vllm.sync_s)
         return cls(config, vllm, api, server, loader, Evaluator(config, logs / "evaluator.log", threads))
 
     async def ready(self) -> None:
@@ -126,7 +126,7 @@ class VllmSampler:
         """End what was started, within the bound. A server at `url` goes on."""
         self._closing = True
         await asyncio.gather(self._server.close(timeout_s), self._evaluator.close(timeout_s))
-        await self._api.close()
+        await self._loader.close()
 
     def _check(self, prompt_ids: Sequence[int], params: SamplingParams) -> None:
         """vLLM shortens what does not fit, and says nothing."""
