@@ -1,18 +1,27 @@
 """Runs with a long history: set-wise SQL writes what their steps would have left, when both roles have acked them.
 
 Ids are in the order of time, as real ones are. Foreign keys are not checked while it fills: the rows fit by their make.
+
+A page of trajectories is as full as traffic leaves it: there a page takes rows while they are awaited, so small, until
+30% of it is full, and keeps all of them as they grow. Written at their full size up to those 30%, rows leave a gap that
+a small new one fits in; then every insert goes to another page of the past, which no real history makes it do.
 """
 
 from dataclasses import dataclass
 
 import psycopg
 
+from sync_service.tables import trajectories
 from tests.benchmarks.sync.consume import ROLES, checksum
 
 SHARES = {"bulk": 0.6, "single": 0.2, "paced": 0.05, "stream": 0.15}
 """How much of the history each run has; the streams share theirs."""
 
+AS_DENSE_AS_TRAFFIC = 46
+"""Percent of a page: 20 rows, as `pgstattuple` counts after traffic."""
+
 _FILL = """
+ALTER TABLE trajectories SET (fillfactor = %(dense)s);
 SET session_replication_role = replica;
 SET synchronous_commit = off;
 UPDATE runs SET state = 'running' WHERE run = %(run)s;
@@ -42,6 +51,7 @@ SELECT one, %(run)s, id, group_id, 'reported', step, 'trained', 1, 0.5, 200, 1, 
     decode(md5(one::text), 'hex'), now(), 1
 FROM slots, unnest(slots.named) AS one;
 DROP TABLE slots;
+ALTER TABLE trajectories SET (fillfactor = %(fillfactor)s);
 """
 _VERSION = """
 INSERT INTO policies (run, role, epoch, step, updates, checksum, worker, confirmed_at)
@@ -74,6 +84,8 @@ def fill(database_url: str, past: Past) -> None:
         "slots": past.slots,
         "calls": past.calls,
         "rollouts": past.steps * past.groups * past.slots,
+        "dense": AS_DENSE_AS_TRAFFIC,
+        "fillfactor": int(trajectories.dialect_options["postgresql"]["with"]["fillfactor"]),
     }
     with psycopg.connect(database_url, autocommit=True) as connection:
         with psycopg.ClientCursor(connection) as cursor:
