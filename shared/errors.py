@@ -22,6 +22,7 @@ TandemError
  +- UserError                 a user's mistake on the command line: one clear line, no traceback
 """
 
+import errno
 from typing import Any, ClassVar, Self
 
 
@@ -200,6 +201,6 @@ def from_problem(body: dict[str, Any], status: int) -> TandemError:
 
 def from_os_error(error: OSError) -> TandemError:
     """The one line that a file or folder deserves that cannot be used: UserError where it is a mistake to mend."""
-    mistakes = PermissionError | FileExistsError | FileNotFoundError | IsADirectoryError | NotADirectoryError
-    kind = UserError if isinstance(error, mistakes) else TandemError
+    machines = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE)
+    kind = TandemError if error.errno in machines else UserError
     return kind(f"{error.filename}: {error.strerror}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shared.schemas.base import ROLES, Role
+from shared.schemas.base import MAX_INTEGER, ROLES, Role
 
 if TYPE_CHECKING:  # torch is imported where it is needed: every command should not pay for it
     from shared.policy.warmup.loop import Progress
@@ -30,7 +30,7 @@ def warmup(
         list[str] | None, typer.Option(help="An option of the environment, name=value; may be repeated.")
     ] = None,
     model: Annotated[Path | None, typer.Option(help="The model to start from; default: the environment's own.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the weights, the rows and the gates.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_INTEGER, help="Of the weights, the rows and the gates.")] = 0,
     steps: Annotated[int | None, typer.Option(min=1, help="Just so many steps, and no gate: a trial run.")] = None,
     demonstrations: Annotated[
         int | None, typer.Option(min=1, help="Go over just so many, and learn nothing else; default: fresh ones.")

@@ -57,6 +57,9 @@ def bind(host: str, port: int) -> socket.socket:
         listener.close()
         reason = error.strerror if isinstance(error, OSError) else "a port is 0 to 65535"
         raise UserError(f"cannot listen on {host}:{port}: {reason}; choose another port") from None
+    except (TypeError, ValueError):
+        listener.close()
+        raise UserError(f"cannot listen on {host!r}: this is no name of a host") from None
     return listener
 
 

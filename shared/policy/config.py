@@ -103,7 +103,7 @@ class PolicyConfig(Config):
     cache_mib: Count = 2048
     """Keys and values that the sampler holds, for each set of weights, in MiB: first of the requests that run, of which
     it starts no more than fit, then of finished turns, for the next turns of their conversations."""
-    seed: int | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     """Of the sampler's random draws; unset: a fresh one at every start. Batching depends on timing all the same."""
     sampler: Literal["transformers", "vllm"] = "transformers"
     """What samples: a process of ours, or a vLLM server (docs/vllm.md)."""

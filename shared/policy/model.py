@@ -50,7 +50,10 @@ def resolve_device(name: str) -> torch.device:
         return torch.device("cuda" if available else "cpu")
     if name.startswith("cuda") and not available:
         raise UserError(f"policy.device is {name}, but this torch sees no CUDA device (torch {torch.__version__})")
-    return torch.device(name)
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise UserError(f"{name!r} is no device: cpu, cuda, cuda:1 and so on, or auto") from None
 
 
 def set_threads(count: int, kind: str, device: torch.device) -> None:

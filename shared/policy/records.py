@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -31,14 +32,14 @@ Record = tuple[str, str, str, int, int, int, bytes, bytes, bytes, str, str]
 
 def connect(path: Path, *, write: bool) -> sqlite3.Connection:
     """Open the store's file; UserError where it is not one. Only the owning server writes."""
-    connection = sqlite3.connect(
-        f"file:{path}?mode={'rwc' if write else 'ro'}",
-        uri=True,
-        timeout=BUSY_S,
-        isolation_level=None,
-        check_same_thread=False,
-    )
     try:
+        connection = sqlite3.connect(
+            f"file:{quote(str(path))}?mode={'rwc' if write else 'ro'}",
+            uri=True,
+            timeout=BUSY_S,
+            isolation_level=None,
+            check_same_thread=False,
+        )
         version = connection.execute("PRAGMA user_version").fetchone()[0]
     except sqlite3.DatabaseError as error:
         raise UserError(f"{path} is not a trajectory store: {error}") from None

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -27,14 +28,19 @@ from shared.cli.demo.table import print_table
 from shared.cli.demo.watch import Watch
 from shared.client import SyncClient
 from shared.config import save
+from shared.errors import UserError
+from shared.ids import Name
 from shared.lock import locked
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
 
 NO_RISE_EXIT = 1
+NAME: TypeAdapter[str] = TypeAdapter(Name)
 
 
 async def conduct(folder: Path, settings: Settings, console: Console) -> int:
     """Run or resume the run in `folder`; the exit code: 0, or 1 where accuracy did not rise beyond its interval."""
+    check_name(folder)
+    settings.spec()  # what is resumed may have been changed: it is said before the warm-up, and not after it
     with locked(folder):
         return await _conduct(folder, settings, console)
 
@@ -64,6 +70,14 @@ async def _conduct(folder: Path, settings: Settings, console: Console) -> int:
     print_table(console, summary)
     console.print(f"plot: {folder}/curves.png   figures: {folder}/summary.json")
     return 0 if rose(summary) or not settings.demo.learning_verdict else NO_RISE_EXIT
+
+
+def check_name(folder: Path) -> None:
+    """UserError where the run, which is named after its folder, would have no name."""
+    try:
+        NAME.validate_python(run_name(folder))
+    except ValidationError:
+        raise UserError(f"{folder}: a run has its folder's name, of letters, digits, dots, - and _") from None
 
 
 @asynccontextmanager

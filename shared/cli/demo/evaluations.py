@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 
-from shared.cli.demo.metrics import whole_lines
+from shared.cli.demo.metrics import read_entries
 from shared.errors import UserError, from_problem
 from shared.ids import derived_id
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
@@ -28,7 +28,7 @@ class Evaluator:
         self._http = httpx.AsyncClient(base_url=planner_url, timeout=30.0, headers={"authorization": f"Bearer {key}"})
         self._log = log
         self._check = check
-        self._done = {view.id: view for view in map(EvaluationView.model_validate_json, whole_lines(log))}
+        self._done = {view.id: view for view in read_entries(log, EvaluationView.model_validate_json)}
 
     async def close(self) -> None:
         """Close the connections."""

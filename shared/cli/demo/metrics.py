@@ -1,12 +1,16 @@
 """`metrics.jsonl`: one line a step and role, one a validation; what the table and the plot are made of."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import TypeVar
 
+from shared.errors import UserError
 from shared.schemas import Role
 from shared.schemas.stream import StepStatistics
+
+T = TypeVar("T")
 
 
 def whole_lines(path: Path) -> list[str]:
@@ -20,6 +24,14 @@ def whole_lines(path: Path) -> list[str]:
     return whole.splitlines()
 
 
+def read_entries(path: Path, read: Callable[[str], T]) -> list[T]:
+    """What `read` makes of each whole line; UserError names a file that is spoilt."""
+    try:
+        return [read(line) for line in whole_lines(path)]
+    except ValueError as error:
+        raise UserError(f"{path} is spoilt: {str(error).splitlines()[0]}") from None
+
+
 class Metrics:
     """The steps and validations of one run, kept in memory and appended to a file; reopening reads them back."""
 
@@ -27,8 +39,7 @@ class Metrics:
         self._path = path
         self._steps: dict[tuple[Role, int], StepStatistics] = {}
         self.validations: dict[int, float] = {}
-        for line in whole_lines(path):
-            entry = json.loads(line)
+        for entry in read_entries(path, json.loads):
             if entry["kind"] == "step":
                 step = StepStatistics.model_validate_json(json.dumps(entry["step"]))
                 self._steps[step.role, step.step] = step

@@ -6,13 +6,18 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from shared.errors import UserError
+
 
 class Stopwatch:
     """Seconds by stage, added up in a file: a resumed run goes on from what its earlier starts took."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.seconds: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
+        try:
+            self.seconds: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
+        except ValueError as error:
+            raise UserError(f"{path} is spoilt: {error}") from None
 
     @contextmanager
     def stage(self, name: str) -> Generator[None]:

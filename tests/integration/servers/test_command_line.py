@@ -81,6 +81,7 @@ def test_a_check_imports_no_torch(role: Any, tmp_path: Path):
     [
         ("colour=red", "colour: unknown key"),
         ("port=none", "port"),
+        ("policy.seed=99999999999999999999", "policy.seed"),
         ("policy.trainer.lr=-1", "policy.trainer.lr"),
         ("limits.max_turnz=3", "limits.max_turnz: unknown key"),
         ("policy.trainer.objective.ratio=sequence policy.trainer.objective.kl_coef=0.1", "kl_coef"),

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from shared.cli.demo.metrics import Metrics
+from shared.cli.demo.stopwatch import Stopwatch
+from shared.errors import UserError
 from shared.schemas.stream import StepStatistics
 
 
@@ -47,3 +51,10 @@ def test_a_line_that_a_kill_cut_short_is_written_again(tmp_path: Path):
     assert again.last("planner") == 1
     assert again.add_step(step(2, 1, 0.5))
     assert Metrics(path).steps("planner") == [step(1, 1, 0.25), step(2, 1, 0.5)]
+
+
+def test_a_spoilt_file_is_named(tmp_path: Path):
+    for opening in (Metrics, Stopwatch):
+        (tmp_path / "spoilt").write_text("{\n")
+        with pytest.raises(UserError, match=r"/spoilt is spoilt: "):
+            opening(tmp_path / "spoilt")

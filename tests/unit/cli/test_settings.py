@@ -73,3 +73,15 @@ async def test_a_folder_in_which_another_demo_works_is_left_alone(tmp_path: Path
     with locked(tmp_path), pytest.raises(UserError, match="another process works in"):
         await conduct(tmp_path, load_settings("smoke", []), Console())
     assert not (tmp_path / "config.toml").exists()
+
+
+@pytest.mark.parametrize("name", ["my run", "_run", "n" * 70])
+async def test_a_folder_whose_name_no_run_can_have_is_refused(tmp_path: Path, name: str):
+    with pytest.raises(UserError, match="a run has its folder's name"):
+        await conduct(tmp_path / name, load_settings("smoke", []), Console())
+
+
+async def test_a_resumed_run_that_was_spoilt_is_refused_before_anything_starts(tmp_path: Path):
+    spoilt = load_settings("smoke", []).model_copy(update={"run": {"steps": "x"}})
+    with pytest.raises(UserError, match=r"run\.steps"):
+        await conduct(tmp_path, spoilt, Console())

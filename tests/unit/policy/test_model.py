@@ -68,6 +68,8 @@ def test_cuda_without_cuda_is_refused_by_name(monkeypatch):
     assert resolve_device("auto") == CPU
     with pytest.raises(UserError, match="cuda:1"):
         resolve_device("cuda:1")
+    with pytest.raises(UserError, match="'banana' is no device"):
+        resolve_device("banana")
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -136,7 +136,15 @@ async def test_a_store_that_cannot_write_says_so_and_keeps_what_it_has(store, ma
     assert set(await store.get([kept.id, refused.id])) == {kept.id, refused.id}
 
 
+def test_a_folder_may_have_any_name(tmp_path):
+    path = tmp_path / "run #1?mode=ro 50%41" / "t.sqlite"
+    TrajectoryStore(path, 2**20).close()
+    assert path.is_file()
+
+
 def test_another_file_is_refused_by_name(tmp_path):
+    with pytest.raises(UserError, match="is not a trajectory store"):
+        TrajectoryStore(tmp_path, 2**20)
     path = tmp_path / "notes.txt"
     path.write_text("no database " * 100)
     with pytest.raises(UserError, match=r"notes\.txt is not a trajectory store"):

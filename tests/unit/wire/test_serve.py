@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from shared.errors import UserError
+from shared.http.serve import bind
+
 ROOT = Path(__file__).parents[3]
 SCRIPT = """
     import resource, socket, sys, threading, time
@@ -45,3 +48,10 @@ def test_it_ends(thread: str, sent: signal.Signals, code: int):
         _, error = process.communicate(timeout=60)
     assert process.returncode == code, error
     assert ("the shutdown took longer" in error) == (thread == "hangs")
+
+
+@pytest.mark.parametrize("host", ["a..b", "nul\0", "\u00e9" * 70])
+def test_what_is_no_host_is_one_line(host: str):
+    with pytest.raises(UserError, match="cannot listen on") as caught:
+        bind(host, 0)
+    assert "\n" not in caught.value.detail
