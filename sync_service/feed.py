@@ -50,7 +50,13 @@ class Feed:
         self._metrics.count_events(numbered)
 
     async def after(self, position: int, run: str | None, limit: int) -> list[Event]:
-        """Events above `position`, of one run if it is given, with what was committed until now; none at the stop."""
+        """Events above `position`, of one run if it is given, with what was committed until now; none at the stop.
+
+        A reader who goes is cancelled, but not the look into the database, which could lose its connection to nobody.
+        """
+        return await asyncio.shield(asyncio.ensure_future(self._after(position, run, limit)))
+
+    async def _after(self, position: int, run: str | None, limit: int) -> list[Event]:
         await self.number()
         async with self._reading:
             if self._doorbell.stopping:

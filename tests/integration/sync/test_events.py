@@ -69,6 +69,21 @@ async def test_many_who_read_at_once_cost_few_rounds_of_numbering(
     assert await feed_of(build).after(0, None, 10) == []
 
 
+async def test_a_reader_that_goes_at_any_moment_leaves_no_connection_behind(
+    build: Builder, recwarn: pytest.WarningsRecorder
+) -> None:
+    await build.declare()
+    for moment in range(120):
+        reader = asyncio.create_task(feed_of(build).after(0, None, 10))
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        reader.cancel()
+        await asyncio.wait({reader})
+    database = build.app.state.service.database
+    await until(lambda: database.in_use == 0)
+    assert [str(told.message) for told in recwarn if "non-checked-in connection" in str(told.message)] == []
+
+
 async def test_a_transaction_that_is_rolled_back_leaves_no_event(build: Builder) -> None:
     async with build.app.state.service.database.engine.connect() as connection:
         await write(connection, "undone")
