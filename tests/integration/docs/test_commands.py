@@ -15,6 +15,7 @@ from executor_server.config import ExecutorConfig
 from planner_server.config import PlannerConfig
 from shared.cli.demo.services import Services
 from shared.cli.demo.settings import load_settings
+from shared.cli.demo_llm.settings import load_settings as load_llm_settings
 from shared.config import load
 from tests.integration.docs.markdown import PAGES, ROOT, blocks, spans
 from tests.integration.docs.test_readme import WALK
@@ -22,6 +23,7 @@ from tests.integration.docs.test_readme import WALK
 BIN = Path(sys.executable).parent
 HEADS = ("make", "tandem", "python", "pip", ".ci/run")
 OTHERS = ("curl",)
+DEMOS = ("demo", "demo-llm")
 
 
 def shown() -> dict[str, list[str]]:
@@ -62,10 +64,11 @@ def check_options(words: list[str], *command: str) -> None:
     assert unknown == [], text
 
 
-def check_overrides(words: list[str], folder: Path) -> None:
+def check_overrides(words: list[str], folder: Path, command: str) -> None:
     """The demo accepts them, and so do both servers what reaches them."""
     overrides = [word for word in words if "=" in word and not word.startswith("-")]
-    settings = load_settings("smoke" if "--smoke" in words else "atlas", overrides)
+    preset = "smoke" if "--smoke" in words else "atlas"
+    settings = load_llm_settings(overrides) if command == "demo-llm" else load_settings(preset, overrides)
     services = Services(folder, settings, {"planner": folder, "executor": folder})
     load(PlannerConfig, services.write_config("planner"))
     load(ExecutorConfig, services.write_config("executor"))
@@ -80,13 +83,13 @@ def test_a_command_is_known(shown: str, tmp_path: Path):
             assert re.search(rf"^{target}:", text, flags=re.MULTILINE)
             given = dict(variable.split("=", 1) for variable in variables)
             assert all(re.search(rf"^{name} \?=", text, flags=re.MULTILINE) for name in given)
-            if target == "demo":
-                check_options(shlex.split(given.get("ARGS", "")), "tandem", "demo")
-                check_overrides(shlex.split(given.get("ARGS", "")), tmp_path)
+            if target in DEMOS:
+                check_options(shlex.split(given.get("ARGS", "")), "tandem", target)
+                check_overrides(shlex.split(given.get("ARGS", "")), tmp_path, target)
         case "tandem", [command, *arguments]:
             check_options(arguments, "tandem", command)
-            if command == "demo":
-                check_overrides(arguments, tmp_path)
+            if command in DEMOS:
+                check_overrides(arguments, tmp_path, command)
         case "python", ["-m", module, *arguments]:
             commands = list(takewhile(lambda word: not word.startswith("-"), arguments))
             implied = ["serve"] if module == "sync_service" and not commands else []
