@@ -53,8 +53,9 @@ bench-peers: $(VENV)/installed  ## two other systems at the same work, in turn; 
 bench-overlap: $(VENV)/installed  ## how much of sampling and training hides behind the other, by staleness (ARGS=--quick)
 	$(BIN)/python -m tests.benchmarks.overlap $(ARGS)
 
-bench-env: $(VENV)/installed  ## make the environments of the projects that benchmarks compare with
+bench-env: $(VENV)/installed  ## make what benchmarks need: environments of other projects, SmolLM2
 	$(BIN)/python -m tests.benchmarks.environments
+	$(BIN)/python -m tests.benchmarks.train.models
 
 bench-train: $(VENV)/installed  ## what a training step costs, beside copies, a plain step and TRL (ARGS=--quick)
 	$(BIN)/python -m tests.benchmarks.train $(ARGS)

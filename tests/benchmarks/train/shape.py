@@ -1,0 +1,51 @@
+"""How large the batches are that a run of the benchmark trains on: full, quick, and the smallest for a test."""
+
+from dataclasses import dataclass, replace
+
+D_MAX = 8
+ROLLOUTS_PER_GROUP = 8
+CALLS = ((0, 1, 1, 2, 2, 2, 4, 12), (0, 1, 1, 2, 2, 2, 4, 12), (1, 1, 1, 2, 2, 3, 6, 8), (0, 1, 2, 2, 2, 3, 6, 8))
+"""Calls of a group's rollouts, group after group: 3 in the mean, some 0, some over `D_MAX`."""
+EVERY_SIDE = ("ours", "copies", "handwritten", "trl", "trl-unchecked")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One batch on one model, and the sides that take a step on it, `repeats` times in turn.
+
+    `groups` are the numbers of its groups; the rows' lengths are log-normal, in tokens, within the bounds.
+    """
+
+    groups: tuple[int, ...]
+    median_length: int
+    shortest: int
+    longest: int
+    sides: tuple[str, ...]
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`small`: on the model of 1M parameters; `smollm2`: on SmolLM2-135M-Instruct."""
+
+    name: str
+    small: Part | None
+    smollm2: Part | None
+
+    def repeated(self, times: int | None) -> "Shape":
+        """The same with that many steps of each side."""
+        if times is None:
+            return self
+        parts = {name: replace(part, repeats=times) for name in ("small", "smollm2") if (part := getattr(self, name))}
+        return replace(self, **parts)
+
+
+SMALL = Part(tuple(range(8)), 290, 64, 1024, EVERY_SIDE, 3)
+SMOLLM2 = Part((2,), 290, 64, 1024, ("ours", "handwritten", "trl"), 1)
+SHAPES = {
+    "full": Shape("full", SMALL, SMOLLM2),
+    "small": Shape("small", SMALL, None),
+    "smollm2": Shape("smollm2", None, SMOLLM2),
+    "quick": Shape("quick", Part((0, 1), 290, 64, 1024, EVERY_SIDE[:4], 1), Part((2,), 20, 16, 32, ("ours", "trl"), 1)),
+    "smallest": Shape("smallest", Part((0,), 24, 16, 32, EVERY_SIDE[:3], 1), None),
+}
