@@ -21,7 +21,7 @@ from shared.policy.config import TrainerConfig
 from shared.policy.logprobs import trained_logprobs
 from shared.policy.memory import MemoryPlan, plan_memory
 from shared.policy.optimizer import apply_step, build_optimizer, clip, zero_frozen
-from shared.policy.recompute import recomputed_layers
+from shared.policy.recompute import recomputable_layers, recomputed_layers
 from shared.policy.schedule import learning_rate
 
 
@@ -42,6 +42,8 @@ class Trainer:
         reference: PreTrainedModel | None = None,
         autocast: bool = False,
     ) -> None:
+        if config.gradient_checkpointing:
+            recomputable_layers(model)  # refused now, not in the first step
         if config.lora:
             if reference is not None:
                 raise InvalidInput("with LoRA the reference is the base model: give no other")

@@ -19,10 +19,10 @@ from .tiny import WORDS, build_model
 
 NORMS = ({"loss_norm": "sequence"}, {"loss_norm": "token"}, {"loss_norm": "constant", "constant_length": 16})
 OLD = ({"old": "sampled"}, {"old": "recomputed", "tis_cap": 1.1})
-KL = ({}, {"kl_coef": 0.1})
+KL = ({}, {"kl_coef": 1.0})
 OBJECTIVES = [a | b | c for a, b, c in itertools.product(NORMS, OLD, KL)] + [{"ratio": "sequence"}, {"preset": "paper"}]
 LORA = LoraConfig(rank=3, alpha=4.5, target_modules=("q_proj", "down_proj"))
-DEAD = {2, 5}
+DEAD = {2}
 
 
 def full_logprobs(model, weights, row):
@@ -34,9 +34,9 @@ def full_logprobs(model, weights, row):
 
 @cache
 def rows():
-    """Distinct rows with copies, whose sampled log-probs are near the model's; two are of dead groups."""
+    """Distinct rows with copies, whose sampled log-probs are near the model's; one is of a dead group."""
     model, rng, found = build_model(), random.Random(3), []
-    for row in examples(8, dead=DEAD):
+    for row in examples(6, dead=DEAD):
         with torch.no_grad():
             new = iter(full_logprobs(model, {}, row).tolist())
         found.append(replace(row, logprobs=[next(new) + rng.uniform(-0.4, 0.4) if m else 0.0 for m in row.mask]))
@@ -64,7 +64,7 @@ def moved(model):
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     with torch.no_grad():
         for parameter in trained.values():
-            parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
+            parameter.add_(0.005 * torch.randn(parameter.shape, generator=generator))
     return trained
 
 
@@ -113,6 +113,6 @@ def test_loss_and_gradient_are_those_of_the_plain_lines(number, lora, recompute,
     assert trained.keys() == gradients.keys()
     for name, parameter in trainer.model.named_parameters():
         if name in gradients:
-            torch.testing.assert_close(parameter.grad, gradients[name], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(parameter.grad, gradients[name], atol=1e-5, rtol=0)
         else:
             assert parameter.grad is None
