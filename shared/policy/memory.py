@@ -4,7 +4,8 @@ Weights, gradients and AdamW's moments are counted. Activations are measured on 
 keeps for the backward pass, whatever the architecture, the precision and the adapters.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -78,6 +79,15 @@ def plan_memory(
         tokens=tokens,
         available=device_memory(model.device),
     )
+
+
+@contextmanager
+def fitting(what: str) -> Generator[None]:
+    """A GPU that is full becomes a UserError that says what helps."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise UserError(f"{what} does not fit the GPU: {str(error).splitlines()[0]} What helps: {ADVICE}") from None
 
 
 def device_memory(device: torch.device) -> int:

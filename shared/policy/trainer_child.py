@@ -20,6 +20,7 @@ from shared.policy.channel import Channel
 from shared.policy.config import TrainerConfig
 from shared.policy.folder import OPTIMIZER_FILE
 from shared.policy.logprobs import check_head
+from shared.policy.memory import MemoryPlan, fitting
 from shared.policy.model import (
     DTYPES,
     load_model,
@@ -79,13 +80,17 @@ class TrainerService:
         }
 
     def _plan_memory(self) -> dict[str, int]:
-        plan = self._trainer.plan_memory()
+        plan = self._plan()
         print(f"trainer: memory: {plan}", file=sys.stderr, flush=True)
         plan.check()
         return asdict(plan)
 
+    def _plan(self) -> MemoryPlan:
+        return self._trainer.plan_memory()
+
     def _load(self, folder: Path, device: torch.device) -> PreTrainedModel:
-        model = load_model(folder, device, self._dtype)
+        with fitting(f"the model {folder}"):
+            model = load_model(folder, device, self._dtype)
         check_head(model)
         return model
 
@@ -109,7 +114,8 @@ class TrainerService:
             found = read(connection, [row.trajectory for row in wanted])
         finally:
             connection.close()
-        return self._trainer.accumulate(join(wanted, found), step)
+        with fitting(f"the batch of step {step}"):
+            return self._trainer.accumulate(join(wanted, found), step)
 
     def _apply(self, step: int) -> dict[str, float]:
         started = time.perf_counter()

@@ -8,6 +8,7 @@ from shared.policy import logprobs, memory
 from shared.policy.batches import Example, collate, split
 from shared.policy.config import LoraConfig, TrainerConfig
 from shared.policy.logprobs import trained_logprobs
+from shared.policy.store import TrajectoryStore
 from shared.policy.trainer_child import TrainerService
 from shared.policy.training import Trainer
 
@@ -21,6 +22,14 @@ FLOAT32 = 4
 def row(name, length, words=WORDS):
     ids = [2 + place % (words - 2) for place in range(length)]
     return Example(name, ids, [0, *[1] * (length - 1)], [-4.0] * length, advantage=1.0, multiplicity=1.0)
+
+
+def service(folder):
+    """A trainer's process in this one, on a tiny model and an empty store."""
+    settings = {"model": str(save_model(folder)), "device": "cpu", "dtype": "float32", "threads": 1, "trainer": {}}
+    store = folder / "trajectories.sqlite"
+    TrajectoryStore(store, 2**20).close()
+    return TrainerService(settings | {"temperature": 1.0, "total_steps": 1, "store": str(store)})
 
 
 def peak(trainer, rows):
@@ -95,11 +104,21 @@ def test_the_plan_counts_weights_moments_and_the_reference():
 
 def test_what_cannot_fit_is_refused_before_the_first_step(monkeypatch, tmp_path):
     monkeypatch.setattr(memory, "device_memory", lambda device: 10_000)
-    settings = {"model": str(save_model(tmp_path)), "device": "cpu", "dtype": "float32", "threads": 1, "trainer": {}}
-    with pytest.raises(
-        UserError, match=r"does not fit .*weights .* of 0 MiB.*smaller policy.trainer.micro_batch_tokens"
-    ):
-        TrainerService(settings | {"temperature": 1.0, "total_steps": 1, "store": ""})
+    with pytest.raises(UserError, match=r"does not fit .* of 0 MiB.*smaller policy.trainer.micro_batch_tokens"):
+        service(tmp_path)
+
+
+def test_a_gpu_that_is_full_is_a_mistake_with_an_advice(monkeypatch, tmp_path):
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nAnd more")
+
+    started = service(tmp_path)
+    monkeypatch.setattr(started._trainer, "accumulate", full)
+    with pytest.raises(UserError, match=r"batch of step 7 does not fit the GPU: CUDA.*2.00 GiB. What helps"):
+        started._accumulate([], 7)
+    monkeypatch.setattr("shared.policy.trainer_child.load_model", full)
+    with pytest.raises(UserError, match=r"model .* does not fit the GPU"):
+        service(tmp_path)
 
 
 def test_the_memory_of_a_container_is_its_limit(monkeypatch, tmp_path):
