@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 ARGS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: bench-overlap bench-env bench-train bench-sync bench-peers help demo demo-llm test test-vllm check openapi faults clean
+.PHONY: bench-sample bench-overlap bench-env bench-train bench-sync bench-peers help demo demo-llm test test-vllm check openapi faults clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -52,6 +52,9 @@ bench-peers: $(VENV)/installed  ## two other systems at the same work, in turn; 
 
 bench-overlap: $(VENV)/installed  ## how much of sampling and training hides behind the other, by staleness (ARGS=--quick)
 	$(BIN)/python -m tests.benchmarks.overlap $(ARGS)
+
+bench-sample: $(VENV)/installed  ## three-turn conversations by our sampler, generate, static batches, vLLM (ARGS=--quick)
+	$(BIN)/python -m tests.benchmarks.sample $(ARGS)
 
 bench-env: $(VENV)/installed  ## make what benchmarks need: environments of other projects, SmolLM2
 	$(BIN)/python -m tests.benchmarks.environments

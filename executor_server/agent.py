@@ -1,7 +1,7 @@
 """One invocation, from its subtask to its stored trajectory: the tool loop, the format score, the answer."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,7 @@ def _trajectory(invocation: str, request: InvocationRequest, episode: Episode, a
         "answer": answer.model_dump(mode="json"),
         "reason": episode.reason,
         "calls": [_call(call) for call in episode.calls],
+        "sampling": asdict(episode.params),
     }
     return Trajectory(
         id=invocation,

@@ -1,5 +1,6 @@
 """Final slots on their way to the sync service: a rollout is stored together with its report, which is then sent."""
 
+from dataclasses import asdict
 from functools import partial
 
 from planner_server.rollout import Rollout
@@ -45,5 +46,6 @@ def _trajectory(report: RolloutReport, result: Rollout) -> Trajectory:
             "reason": episode.reason,
             "answer": episode.answer,
             "invocations": [name for name, _ in result.invocations],
+            "sampling": asdict(episode.params),
         },
     )

@@ -43,7 +43,8 @@ class Episode:
     """What an agent did. `token_ids`, `mask` and `logprobs` have one length; at least one token was sampled.
 
     `calls`: each with the result that the model saw. `reason`: why `r_format` is 0, or which limit was met, or None.
-    `version`: that of the oldest sampled token. `messages`: the text, for people only. `turns`: sampled ones.
+    `version`: that of the oldest sampled token. `messages`: the text, for people only. `turns`: sampled ones, each by
+    `params`.
     """
 
     token_ids: list[int]
@@ -57,6 +58,7 @@ class Episode:
     reason: Reason | None
     status: Literal["ok", "error", "limit"]
     turns: int
+    params: SamplingParams
 
 
 async def run_agent(
@@ -230,4 +232,5 @@ class _Run:
             reason=reason or self.met,
             status="limit" if met else "ok" if answer is not None else "error",
             turns=self.turns,
+            params=self.params,
         )

@@ -1,7 +1,7 @@
 """What a role's policy is configured with: its model, how it samples, trains, saves and stores."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,8 @@ from shared.policy.vllm.config import VllmConfig
 Count = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
 MIB = 2**20
+FILTERS = {"top_p", "top_k", "min_p", "typical_p", "repetition_penalty", "frequency_penalty", "presence_penalty"}
+"""What samplers elsewhere offer, and none does here: it changes what is sampled from, and the trainer knows not how."""
 
 
 class LoraConfig(Config):
@@ -112,6 +114,17 @@ class PolicyConfig(Config):
     checkpoints: CheckpointConfig = CheckpointConfig()
     pool: PoolConfig = PoolConfig()
     store: StoreConfig = StoreConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_distribution(cls, settings: Any) -> Any:
+        named = sorted(FILTERS & settings.keys()) if isinstance(settings, dict) else []
+        if named:
+            raise ValueError(
+                f"{', '.join(named)} is not offered: the trainer's ratio compares log-probs of the whole distribution, "
+                "and would be biased by what such a filter changes; set temperature, or evaluate at temperature 0"
+            )
+        return settings
 
     @model_validator(mode="after")
     def _one_sampler(self) -> "PolicyConfig":

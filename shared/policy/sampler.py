@@ -1,11 +1,11 @@
-"""The sampler as its server sees it: a child process that batches whatever waits."""
+"""The sampler as its server sees it: a child process that batches, between tokens, whatever is in flight."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from shared.policy.child import CLOSE_S, Child
-from shared.policy.config import PolicyConfig
+from shared.policy.config import MIB, PolicyConfig
 from shared.policy.types import Completion, SamplingParams
 from shared.schemas.base import PolicyVersion
 
@@ -24,8 +24,13 @@ class TransformersSampler:
     @classmethod
     async def spawn(cls, config: PolicyConfig, log: Path, threads: int) -> "TransformersSampler":
         """Start the process on the weights of `config.model`; `ready` waits until they are loaded."""
+        return cls(await Child.spawn("sampler", cls.settings(config), log, threads))
+
+    @staticmethod
+    def settings(config: PolicyConfig) -> dict[str, Any]:
+        """What the process is told at its start."""
         settings = config.model_dump(mode="json", include={"model", "device", "dtype", "max_batch", "seed"})
-        return cls(await Child.spawn("sampler", settings, log, threads))
+        return settings | {"cache_bytes": config.cache_mib * MIB}
 
     @property
     def info(self) -> dict[str, Any]:
@@ -56,18 +61,19 @@ class TransformersSampler:
             answer = await self._child.call("generate", arguments, GENERATE_S)
         finally:
             self.waiting -= 1
-        completion = Completion(**answer | {"version": PolicyVersion(**answer["version"])})
+        spans = tuple((tokens, PolicyVersion(**version)) for tokens, version in answer["spans"])
+        completion = Completion(**answer | {"version": PolicyVersion(**answer["version"]), "spans": spans})
         self.turns += 1
         self.tokens += len(completion.token_ids)
         return completion
 
     async def load_weights(self, folder: Path, version: PolicyVersion) -> str:
-        """Use the weights in `folder` from the next batch on; returns the checksum of what was loaded."""
+        """Use the weights in `folder` from the next token on; returns the checksum of what was loaded."""
         arguments = {"folder": str(folder), "version": version.model_dump()}
         return (await self._child.call("load", arguments, LOAD_S))["checksum"]
 
     async def statistics(self) -> dict[str, Any]:
-        """Counts since the start: requests, batches, the largest batch, tokens, seconds spent sampling."""
+        """Counts since the start: turns, forward passes, tokens fed, reused and sampled, seconds spent sampling."""
         return await self._child.call("statistics", timeout_s=GENERATE_S)
 
     async def close(self, timeout_s: float = CLOSE_S) -> None:

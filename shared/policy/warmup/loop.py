@@ -10,9 +10,9 @@ from torch.optim import AdamW
 from transformers import PreTrainedModel
 
 from shared.agents.chat import ChatFormat
+from shared.policy.buckets import buckets
 from shared.policy.logprobs import trained_logprobs
 from shared.policy.optimizer import clip, zero_frozen
-from shared.policy.prefill import buckets
 from shared.policy.warmup.conversation import Row, render
 from shared.policy.warmup.curriculum import Curriculum
 from shared.policy.warmup.pace import Pacer

@@ -96,7 +96,7 @@ async def test_every_token_is_kept_in_order_with_its_mask_and_logprob():
     assert {p for p, m in zip(episode.logprobs, episode.mask, strict=True) if not m} == {0.0}
     assert sampler.prompts == [start, episode.token_ids[: sum(len(ids) for ids, _ in parts[:3])]]
     assert (episode.answer, episode.r_format, episode.status, episode.reason) == ("done", 1, "ok", None)
-    assert episode.turns == 2
+    assert (episode.turns, episode.params) == (2, sampler.params[0])
     assert shown(episode) == [("ok", "echo a")]
     assert episode.messages == [
         {"role": "system", "content": "Be brief."},

@@ -11,10 +11,17 @@ REFUSED = [
     ({"device": "tpu"}, "device"),
     ({"dtype": "float16"}, "dtype"),
     ({"temperature": 0.0}, "temperature"),
+    ({"top_p": 0.9, "top_k": 50}, "top_k, top_p is not offered: the trainer's ratio"),
+    ({"cache_mib": 0}, "cache_mib"),
     ({"trainer": {"lr": 0}}, "trainer.lr"),
     ({"trainer": {"momentum": 0.9}}, "trainer.momentum: unknown key"),
     ({"trainer": {"objective": {"ratio": "sequence", "kl_coef": 0.1}}}, "kl_coef"),
     ({"store": {"max_bytes": 1}}, "store.max_bytes"),
+    ({"pool": {"samplers": 2}}, "samplers has no use with kind 'local'"),
+    ({"pool": {"address": "auto"}}, "address has no use"),
+    ({"pool": {"kind": "ray"}}, "device"),
+    ({"pool": {"kind": "ray"}, "device": "cuda:1"}, "device"),
+    ({"pool": {"kind": "ray"}, "device": "cpu", "trainer": {"lora": {}}}, "trainer.lora"),
     ({"checkpoints": {"keep_last": 0}}, "checkpoints.keep_last"),
 ]
 

@@ -1,4 +1,4 @@
-"""The sampler's queue over real pipes: what shares a batch, what waits, what is refused."""
+"""The sampler's process over real pipes: what shares a batch, what waits, what is refused."""
 
 import contextlib
 import os
@@ -18,7 +18,8 @@ DEADLINE_S = 30
 
 @pytest.fixture
 def settings(model_folder):
-    return {"model": str(model_folder), "device": "cpu", "dtype": "float32", "threads": 1, "max_batch": 64, "seed": 1}
+    bounds = {"threads": 1, "max_batch": 64, "cache_bytes": 2**24}
+    return {"model": str(model_folder), "device": "cpu", "dtype": "float32", "seed": 1} | bounds
 
 
 @contextlib.contextmanager
@@ -65,23 +66,23 @@ def statistics(channel):
     return replies(channel, 1)[0]
 
 
-@pytest.mark.parametrize(("max_batch", "batches", "largest"), [(64, 1, 10), (4, 3, 4)])
-def test_what_waits_shares_a_batch_up_to_its_bound(settings, max_batch, batches, largest):
+@pytest.mark.parametrize(("max_batch", "steps", "largest"), [(64, 3, 10), (4, 9, 4)])
+def test_what_waits_shares_a_batch_up_to_its_bound(settings, max_batch, steps, largest):
     with serving(settings | {"max_batch": max_batch}, *(generate(i) for i in range(1, 11))) as channel:
         answered = replies(channel, 10)
         counts = statistics(channel)
     assert set(answered) == set(range(1, 11))
-    assert (counts["requests"], counts["batches"], counts["largest_batch"]) == (10, batches, largest)
+    assert (counts["requests"], counts["steps"], counts["largest_batch"]) == (10, steps, largest)
     assert counts["tokens"] == 30
 
 
-def test_temperatures_and_checkpoints_do_not_mix(settings, tmp_path):
+def test_temperatures_share_a_batch_and_checkpoints_do_not(settings, tmp_path):
     other = str(save_model(tmp_path / "other", seed=1))
     requests = [generate(1), generate(2, temperature=1.0), generate(3, checkpoint=other), generate(4)]
     with serving(settings, *requests) as channel:
         answered = replies(channel, 4)
         counts = statistics(channel)
-    assert counts["batches"] == 3
+    assert (counts["steps"], counts["largest_batch"]) == (3 + 3, 3)
     assert answered[1] == answered[4]
     assert answered[1]["token_ids"] != answered[3]["token_ids"]
 
@@ -92,7 +93,7 @@ def test_a_cancelled_request_leaves_the_queue(settings):
         assert statistics(channel)["requests"] == 1
 
 
-def test_new_weights_come_between_batches_with_their_version(settings, tmp_path):
+def test_new_weights_come_with_their_version(settings, tmp_path):
     other = save_model(tmp_path / "other", seed=1)
     version = {"epoch": 2, "step": 5, "updates": 4}
     load = {"id": 2, "method": "load", "arguments": {"folder": str(other), "version": version}}
@@ -104,6 +105,24 @@ def test_new_weights_come_between_batches_with_their_version(settings, tmp_path)
     assert new[3]["version"] == version
     assert new[3]["token_ids"] == new[4]["token_ids"] != old["token_ids"]
     assert len(new[2]["checksum"]) == 64
+
+
+@pytest.mark.parametrize("read", ["checkpoint_engines.saved_version", "sampler_child.load_model"])
+def test_a_checkpoint_that_is_removed_while_it_is_read_fails_alone(settings, tmp_path, monkeypatch, read):
+    folder = save_model(tmp_path / "c", seed=1)
+
+    def removed(*_):
+        raise FileNotFoundError(folder)
+
+    with serving(settings, generate(1)) as channel:
+        replies(channel, 1)
+        with monkeypatch.context() as context:
+            context.setattr(f"shared.policy.{read}", removed)
+            channel.send(generate(2, checkpoint=str(folder)))
+            gone = replies(channel, 1)[2]
+        channel.send(generate(3))
+        assert len(replies(channel, 1)[3]["token_ids"]) == 3
+    assert gone["type"] == "urn:tandem:not-found"
 
 
 def test_a_checkpoint_that_was_written_again_is_read_again(settings, tmp_path):

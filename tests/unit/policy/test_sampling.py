@@ -4,8 +4,10 @@ import pytest
 import torch
 from transformers import MistralConfig, MistralForCausalLM
 
-from shared.policy.prefill import buckets
-from shared.policy.sampling import Prompt, draw, sample
+from shared.policy.buckets import buckets
+from shared.policy.draw import draw
+from shared.policy.sampling import sample
+from shared.policy.turns import Prompt
 
 from .tiny import STOP, WORDS, build_model
 
