@@ -34,6 +34,11 @@ class Probe:
         self.gap_mean = self.gap_max = 0.0
         self._bound = bound
 
+    @property
+    def gaps(self) -> dict[str, float]:
+        """Those of the last comparison, as statistics."""
+        return {"probe_gap_mean": self.gap_mean, "probe_gap_max": self.gap_max}
+
     async def check(self, turn: Completion, reference: Reference) -> None:
         """`turn` was sampled after the prompt; Conflict where its log-probs are too far from the trainer's."""
         expected = await reference([*self.prompt, *turn.token_ids], len(self.prompt))

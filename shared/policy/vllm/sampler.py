@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from shared.errors import DeadlineExceeded, InvalidInput, TandemError, Unavailable
 from shared.policy.child import CLOSE_S
 from shared.policy.config import PolicyConfig
@@ -21,9 +23,11 @@ from shared.policy.vllm.connect import Server, carrier, start
 from shared.policy.vllm.evaluator import Evaluator
 from shared.policy.vllm.folder import parameter_count
 from shared.policy.vllm.gate import Gate
-from shared.policy.vllm.loader import Loader, named_version
+from shared.policy.vllm.loader import Loader, named_version, version_name
 from shared.policy.vllm.probe import GAPS, Probe, Reference
 from shared.schemas.base import PolicyVersion
+
+log = structlog.get_logger()
 
 INITIAL = PolicyVersion(epoch=0, step=0, updates=0)
 
@@ -109,18 +113,19 @@ class VllmSampler:
                         turn = await self._sample(self._probe.prompt, self._probe.params)
                         await self._probe.check(turn, self.reference)
                 except BaseException as error:
-                    self._fail(f"weights {version} were not taken over: {_reason(error)}")
+                    self._fail(f"weights {version_name(version)} were not taken over: {_reason(error)}")
                     raise
         except TimeoutError:
             raise DeadlineExceeded(f"the turns of vLLM did not end within {self._vllm.sync_s:.0f} s") from None
+        seconds = time.perf_counter() - started
         self._counts["loads"] += 1
-        self._counts["load_s"] += time.perf_counter() - started
+        self._counts["load_s"] += seconds
+        log.info("weights-loaded", version=version_name(version), seconds=seconds, **self._probe.gaps)
         return checksum
 
     async def statistics(self) -> dict[str, Any]:
         """Counts since the start, and the gap to the trainer at the last probe, in nats."""
-        gaps = {"probe_gap_mean": self._probe.gap_mean, "probe_gap_max": self._probe.gap_max}
-        return self._counts | gaps | {"waiting": self.waiting}
+        return self._counts | self._probe.gaps | {"waiting": self.waiting}
 
     async def close(self, timeout_s: float = CLOSE_S) -> None:
         """End what was started, within the bound. A server at `url` goes on."""
