@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from shared.cli.demo.conductor import bars
+from shared.cli.demo.conductor import bars, check_name
 from shared.cli.demo.metrics import Metrics
 from shared.cli.demo.services import Services, check_configuration
 from shared.cli.demo.settings import run_name
@@ -32,6 +32,7 @@ NOT_LEARNING_EXIT = 4
 
 async def conduct(folder: Path, settings: LlmSettings, model: Path | None, console: Console) -> int:
     """The exit code: 0 where as many steps were live as wanted, else 4. `model`: in SmolLM2's place, in both roles."""
+    check_name(folder)
     started = time.monotonic()
     clock = Stopwatch(folder / "seconds.json")
     async with PeakMemory() as memory:

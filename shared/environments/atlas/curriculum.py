@@ -31,6 +31,7 @@ PACE: dict[Role, Pace] = {
     "planner": Pace(lr=4e-3, exercises=0.4, least_steps=180, decay_steps=250, most_steps=900),
     "executor": Pace(lr=4e-3, embedding_lr=0.1, exercises=0.9, least_steps=180, decay_steps=250, most_steps=900),
 }
+ANY_PACE = Pace(batch=8, lr=1e-4, rise_steps=5, least_steps=5, decay_steps=45)
 THRESHOLDS: dict[Role, dict[str, float]] = {
     "planner": {"lookup": 0.95, "format": 0.95},
     "executor": {"lookup": 0.95, "format": 0.80},
@@ -38,7 +39,18 @@ THRESHOLDS: dict[Role, dict[str, float]] = {
 
 
 def build_curriculum(atlas: "Atlas", role: Role) -> Curriculum:
-    """The curriculum of `role`."""
+    """The curriculum of `role`: for the demo's own models, or for any other, which are told about their tools."""
+    return _for_any_model(atlas, role) if atlas.describe_tools else _for_own_model(atlas, role)
+
+
+def _for_any_model(atlas: "Atlas", role: Role) -> Curriculum:
+    """Demonstrations alone: the exercises are ids of the demo's own tokenizers."""
+    own = _for_own_model(atlas, role)
+    thresholds = {"format": own.thresholds["format"]}
+    return Curriculum(own.demonstration, partner=own.partner, subtask=own.subtask, pace=ANY_PACE, thresholds=thresholds)
+
+
+def _for_own_model(atlas: "Atlas", role: Role) -> Curriculum:
     world = atlas.world
     exercises = Exercises(vocabulary(world, role))
     if role == "planner":

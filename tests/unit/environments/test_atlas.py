@@ -124,3 +124,14 @@ def test_only_models_that_do_not_know_the_tools_are_told(atlas):
     assert described.describe_tools
     assert "delegating" in described.system_prompt("planner")
     assert "search" in described.system_prompt("executor")
+
+
+@pytest.mark.parametrize("role", ["planner", "executor"])
+def test_a_model_that_is_told_learns_from_demonstrations_alone(role):
+    """Exercises are ids of the demo's own tokenizers, and mean something else to any other model."""
+    from shared.environments.atlas import Atlas
+
+    curriculum = Atlas(describe_tools=True).curriculum(role)
+    assert (curriculum.exercise, curriculum.lookup, curriculum.from_scratch) == (None, None, None)
+    assert set(curriculum.thresholds) == {"format"}
+    assert (curriculum.partner is None, curriculum.subtask is None) == (role == "executor", role == "planner")
