@@ -82,6 +82,7 @@ class Engine:
             row.turn.close_span(self.version)
         self._waiting = {row.key: row for row in self._rows} | self._waiting
         self._rows = []
+        self._block = KeyValueRows(self._block.shape)
         self._kept.clear()
         self.version = version
 
@@ -145,9 +146,9 @@ class Engine:
         self._rows += wave
 
     def _reserve(self, rows: int, longest: int) -> None:
-        """Twice the rows where the block must grow, if that fits, so that it seldom does."""
-        ample = min(self._max_rows, max(rows, 2 * self._block.rows))
-        fits = ample * self._block.width(longest) <= self._cache_bytes
+        """Twice the rows where there are too few, so that they seldom are; but half of the room stays for the kept."""
+        ample = min(self._max_rows, max(rows, 2 * self._block.rows)) if rows > self._block.rows else rows
+        fits = ample * self._block.width(longest) <= self._cache_bytes // 2
         self._block.reserve(rows, longest, used=len(self._rows), ample=ample if fits else rows)
 
     def _forward(self, fed: list[Fed]) -> Tensor:

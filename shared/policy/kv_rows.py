@@ -31,7 +31,7 @@ class CacheShape:
 class KeyValueRows:
     """The block, [2 x layers, rows, heads, capacity, dim]: what a head attends to lies side by side.
 
-    What lies beyond a row's tokens is what other rows left there: always finite, and masked by who reads it.
+    What lies beyond a row's tokens is what other rows left there: finite, and masked by who reads it.
     """
 
     def __init__(self, shape: CacheShape) -> None:
