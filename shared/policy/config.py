@@ -68,7 +68,7 @@ class PoolConfig(Config):
     """Where the sampler and the trainer run: a process each on this machine, or many, on the role's Ray cluster."""
 
     kind: Literal["local", "ray"] = "local"
-    address: str | None = None
+    address: Annotated[str, Field(pattern=r"^(auto|[^:/]+:[0-9]{1,5})$")] | None = None
     """Of the role's cluster, host:port, or `auto` for the one on this machine; unset: one of the server's own."""
     samplers: Count | None = None
     """Sampler replicas, 1 where unset. Those that the cluster has no room for start when a machine joins it."""

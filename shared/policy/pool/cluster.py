@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 import shutil
+import socket
 import tempfile
 
 import ray
@@ -12,6 +13,8 @@ from shared.errors import Conflict, UserError
 
 OWN_STORE_BYTES = 2**29
 """The object store of a cluster of one machine: it carries a step's rows, and never weights."""
+
+REACH_S = 10.0
 
 
 class Cluster:
@@ -30,7 +33,7 @@ class Cluster:
         self._users = 1
         try:
             await asyncio.to_thread(self._join if self._address else self._start)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except (RuntimeError, ValueError, OverflowError, OSError) as error:
             await self.release()
             place = f"the Ray cluster at {self._address} cannot be joined" if self._address else "Ray cannot be started"
             raise UserError(f"{place}: {' '.join(str(error).split())[:500]}") from None
@@ -46,6 +49,9 @@ class Cluster:
             await asyncio.to_thread(self._leave)
 
     def _join(self) -> None:
+        if self._address != "auto":  # Ray itself would try for a minute
+            host, _, port = str(self._address).rpartition(":")
+            socket.create_connection((host, int(port)), REACH_S).close()
         ray.init(address=self._address, log_to_driver=False, configure_logging=False)
 
     def _start(self) -> None:

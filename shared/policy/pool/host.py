@@ -28,9 +28,10 @@ class Host:
 
     def __init__(self) -> None:
         _sweep()
-        self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self._lock = (self._folder / ".lock").open("w")
+        made = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))
+        self._lock = (made / ".lock").open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._folder = made.rename(made.with_name(made.name[1:]))  # no sweep finds it before it is locked
         self._child: Child | None = None
 
     async def where(self) -> dict[str, Any]:

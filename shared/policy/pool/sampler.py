@@ -120,7 +120,8 @@ class SamplerPool:
 
     async def statistics(self) -> dict[str, Any]:
         """The live replicas' counts, added up (the largest of `largest_...`), and how many replicas they are."""
-        answers = await asyncio.gather(*(replica.sampler.statistics() for replica in self._live))
+        asked = await asyncio.gather(*(self._statistics(replica) for replica in self._live))
+        answers = [answer for answer in asked if answer is not None]
         totals: dict[str, Any] = {}
         for key, value in (item for answer in answers for item in answer.items()):
             add = max if key.startswith("largest") else lambda a, b: a + b
@@ -155,6 +156,12 @@ class SamplerPool:
             return completion
         assert lost is not None
         raise Unavailable(f"one turn lost {RESENDS + 1} sampler replicas; the last: {lost.lost.result()}")
+
+    async def _statistics(self, replica: Replica) -> dict[str, Any] | None:
+        try:
+            return await replica.sampler.statistics()
+        except Unavailable:
+            return None  # it died meanwhile
 
     async def _choose(self, place: int | None, lost: Replica | None) -> Replica:
         await self._until_live()

@@ -5,6 +5,7 @@ is dead or stuck, the others raise, and end.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,20 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, distributed
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel
 
+from shared.config import parse
 from shared.mgrpo.objective import merge
 from shared.policy.batches import Example, MicroBatch, join
+from shared.policy.config import TrainerConfig
 from shared.policy.folder import OPTIMIZER_FILE
+from shared.policy.memory import MemoryPlan, device_memory, plan_memory
 from shared.policy.model import load_model, resolve_device
 from shared.policy.optimizer import load_optimizer_state, optimizer_state
 from shared.policy.pool.balance import share
 from shared.policy.pool.head import check_head, trained_logprobs
+from shared.policy.pool.memory import gathered_bytes, plan_of_shard
 from shared.policy.pool.sharding import clip, overwrite, portion, shard, untied, whole, zero_frozen
 from shared.policy.trainer_child import TrainerService
 from shared.policy.training import Trainer
@@ -52,7 +58,10 @@ class ShardTrainer(Trainer):
 
     def _logprobs(self, model: PreTrainedModel, batch: MicroBatch) -> Tensor:
         with torch.autocast(model.device.type, torch.bfloat16, enabled=self._autocast):
-            return trained_logprobs(model, batch.tokens, batch.mask, self._temperature)
+            picked = trained_logprobs(model, batch.tokens, batch.mask, self._temperature)
+        if isinstance(model, FSDPModule) and not torch.is_grad_enabled():
+            model.reshard()  # no backward pass will, and what is not sharded is not what the optimiser knows
+        return picked
 
     def _bound_gradient(self) -> float:
         zero_frozen(self.model)
@@ -79,17 +88,34 @@ class ShardService(TrainerService):
         )
         self._rank: int = settings["rank"]
         self._mesh = init_device_mesh(device.type, (settings["shards"],))
+        self._config = parse(TrainerConfig, settings["trainer"])
+        self._half = settings["dtype"] == "bfloat16"
+        self._whole: MemoryPlan | None = None
+        self._gathered = 0
         super().__init__(settings)
-
-    def _plan_memory(self) -> dict[str, int]:
-        """None is told: what a shard gathers while a layer runs is not in the plan of one process."""
-        return {}
 
     def _load(self, folder: Path, device: torch.device) -> PreTrainedModel:
         """On the CPU first: a device never holds a whole model."""
         model = load_model(folder, torch.device("cpu"))
         check_head(model)
+        if self._whole is None:  # a reference comes second
+            self._whole = self._measure(model)
         return shard(model, self._mesh)
+
+    def _measure(self, model: PreTrainedModel) -> MemoryPlan:
+        """Before it is sharded: what a layer keeps for its backward pass is the same after."""
+
+        def logprobs(batch: MicroBatch) -> Tensor:
+            with torch.autocast("cpu", torch.bfloat16, enabled=self._half):
+                return trained_logprobs(model, batch.tokens, batch.mask, 1.0)
+
+        self._gathered = gathered_bytes(model)
+        return plan_memory(model, self._config, logprobs, model if self._config.objective.kl_coef else None)
+
+    def _plan(self) -> MemoryPlan:
+        assert self._whole is not None
+        available = device_memory(self._trainer.model.device)
+        return replace(plan_of_shard(self._whole, self._gathered, self._mesh.size()), available=available)
 
     def _accumulate(
         self, rows: list[dict[str, Any]], step: int, trajectories: Sequence[dict[str, Any]] = ()

@@ -42,6 +42,8 @@ class RayPool:
 
         async def start(place: int) -> SamplerProcess:
             settings = TransformersSampler.settings(self._config)
+            if settings["seed"] is not None:
+                settings["seed"] += place  # replicas that drew alike would sample a group's rollouts alike
             child = RemoteChild("sampler", f"sampler-{place}", settings, logs, self._threads, self._gpus)
             return TransformersSampler(cast(Child, child))  # it offers what a child on this machine does
 

@@ -19,6 +19,7 @@ REFUSED = [
     ({"store": {"max_bytes": 1}}, "store.max_bytes"),
     ({"pool": {"samplers": 2}}, "samplers has no use with kind 'local'"),
     ({"pool": {"address": "auto"}}, "address has no use"),
+    ({"pool": {"kind": "ray", "address": "ray://head:10001"}}, "pool.address"),
     ({"pool": {"kind": "ray"}}, "device"),
     ({"pool": {"kind": "ray"}, "device": "cuda:1"}, "device"),
     ({"pool": {"kind": "ray"}, "device": "cpu", "trainer": {"lora": {}}}, "trainer.lora"),
