@@ -45,6 +45,8 @@ def main() -> None:
 
         def tell(what: str) -> None:
             progress.update(task, advance=1, description=what)
+            if not console.is_terminal:
+                console.print(what)
 
         with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
             small = shape.small and measure(shape.small, save_small(Path(folder)), threads, tell)

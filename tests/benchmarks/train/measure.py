@@ -60,11 +60,12 @@ def measure(part: Part, model: Path, threads: int, tell: Callable[[str], None]) 
         write(rows, batch)
         sides = [stack.enter_context(closing(Side(name, model, batch, threads))) for name in part.sides]
         for side in sides:
-            tell(f"{side.name} starts")
             side.ready()
+            tell(f"{side.name} is ready")
         for _ in range(part.repeats):
             for side in sides:
-                tell(f"a step of {side.name}")
-                steps[side.name].append(side.step())
+                taken = side.step()
+                steps[side.name].append(taken)
+                tell(f"{side.name}: {taken.seconds:.1f} s, {taken.cpu_seconds:.1f} s of CPU")
             sides.append(sides.pop(0))
     return Measured(rows, steps)

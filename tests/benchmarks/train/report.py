@@ -9,6 +9,9 @@ from rich.table import Table
 from tests.benchmarks.train.measure import Measured
 from tests.benchmarks.train.shape import Shape
 
+HEADLINES = ("tokens_per_s", "speedup_vs_trl", "memory_vs_trl")
+"""What is null of a part that a shape leaves out, beside the reason."""
+
 
 def figures(measured: Measured) -> dict[str, float | None]:
     """What one part came to, by medians; None where the shape leaves a side out.
@@ -40,10 +43,13 @@ def figures(measured: Measured) -> dict[str, float | None]:
 def report(shape: Shape, threads: int, small: Measured | None, smollm2: Measured | None) -> None:
     """Print the tables and, last, the line; the keys of SmolLM2 begin with its name."""
     line: dict[str, object] = {}
-    for prefix, title, measured in (("", "1M parameters", small), ("smollm2_", "SmolLM2-135M", smollm2)):
+    for prefix, title, measured in (("", "a model of 1M parameters", small), ("smollm2_", "SmolLM2-135M", smollm2)):
         if measured:
             _table(f"{title}, shape {shape.name}", measured)
-            line |= {prefix + name: value and round(value, 8) for name, value in figures(measured).items()}
+        found = figures(measured) if measured else dict.fromkeys(HEADLINES)
+        line |= {prefix + name: value and round(value, 8) for name, value in found.items()}
+        if not measured:
+            line[prefix + "left_out"] = f"the shape {shape.name} has no part on {title}: --shape full has"
     batches = {"small_batch": small and small.counts, "smollm2_batch": smollm2 and smollm2.counts}
     print(json.dumps(line | {"shape": asdict(shape) | batches | {"threads": threads}}))
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-WARM_PROMPT, WARM_SAMPLED = 4, 8
+WARM_PROMPT, WARM_SAMPLED = 2, 4
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,6 @@ SHAPES = {
     "full": Shape("full", SMALL, SMOLLM2),
     "small": Shape("small", SMALL, None),
     "smollm2": Shape("smollm2", None, SMOLLM2),
-    "quick": Shape("quick", Part((0, 1), 290, 64, 1024, EVERY_SIDE[:4], 1), Part((2,), 20, 16, 32, ("ours", "trl"), 1)),
+    "quick": Shape("quick", Part((0, 1), 145, 32, 512, EVERY_SIDE[:4], 1), None),
     "smallest": Shape("smallest", Part((0,), 24, 16, 32, EVERY_SIDE[:3], 1), None),
 }
