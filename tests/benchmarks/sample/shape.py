@@ -56,7 +56,7 @@ SHAPES = {
     for shape in (
         Shape("full", ("demo", "small"), prompt=64, new=32, alone=2, repeats=3),
         Shape("smollm2", ("smollm2",), prompt=48, new=12, alone=1, repeats=1),
-        Shape("quick", ("small",), prompt=32, new=16, alone=2, repeats=2),
+        Shape("quick", ("small",), prompt=32, new=16, alone=1, repeats=2),
         Shape("smallest", ("demo",), prompt=4, new=2, alone=1, repeats=1),
     )
 }
