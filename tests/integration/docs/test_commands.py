@@ -95,7 +95,8 @@ def test_a_command_is_known(shown: str, tmp_path: Path):
             implied = ["serve"] if module == "sync_service" and not commands else []
             check_options(arguments, "python", "-m", module, *commands, *implied)
         case "python", [script]:
-            assert any(block.note == script for page in PAGES for block in blocks(page, "python"))
+            shown = any(block.note == script for page in PAGES for block in blocks(page, "python"))
+            assert shown or (ROOT / script).is_file()
         case "pip", ["install", package]:
             extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
             assert package in {f"tandem-cotrain[{extra}]" for extra in extras}
