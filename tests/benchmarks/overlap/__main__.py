@@ -31,8 +31,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-overlap", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer and smaller steps, under 45 s in all")
     parser.add_argument("--shape", choices=SHAPES, default="full")
+    parser.add_argument("--repeats", type=int, help="of each staleness bound; the shape's own where it is not given")
     arguments = parser.parse_args()
     shape = SHAPES["quick" if arguments.quick else arguments.shape]
+    shape = shape._replace(repeats=arguments.repeats or shape.repeats)
     with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
         Path(folder).chmod(0o755)  # the account of the database walks through it
         report(shape, asyncio.run(_run(shape, Path(folder))))

@@ -53,7 +53,7 @@ SHAPES = {
     shape.name: shape
     for shape in (
         Shape("full", 384, 6, 8, 8, 12, 3),
-        Shape("quick", 256, 4, 8, 8, 5, 1),
+        Shape("quick", 256, 4, 8, 8, 4, 1),
         Shape("smallest", 32, 1, 4, 8, 1, 1),
     )
 }
