@@ -4,9 +4,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
 from transformers import PreTrainedModel
 
-from shared.errors import NotFound
+from shared.errors import NotFound, Unavailable
 from shared.policy.checkpoints import saved_version
 from shared.policy.engine import Engine
 from shared.policy.folder import check_model_folder
@@ -31,12 +32,14 @@ class CheckpointEngines:
     def engine(self, folder: Path) -> Engine | None:
         """The engine of a folder's weights; None while every one that is held has work of its own.
 
-        UserError: the folder holds no model. NotFound: it was removed while it was read.
+        UserError: the folder holds no model. NotFound: it was removed while it was read. Unavailable: the GPU is full.
         """
         try:
             return self._engine(folder)
         except FileNotFoundError:  # within the reading of it: before, it is a UserError
             raise NotFound(f"{folder} is gone: it was removed, as newer checkpoints came") from None
+        except torch.OutOfMemoryError:
+            raise Unavailable(f"{folder} does not fit the GPU beside the live weights") from None
 
     def _engine(self, folder: Path) -> Engine | None:
         check_model_folder(folder)

@@ -188,12 +188,18 @@ class CheckpointStore:
 
 
 def saved_version(folder: Path) -> PolicyVersion:
-    """The version of a checkpoint's weights; zeros for a folder that is no checkpoint of ours, as the initial model."""
+    """The version of a checkpoint's weights; zeros for a folder that is no checkpoint of ours, as the initial model.
+
+    UserError: its description is spoilt.
+    """
     file = folder / META
     if not file.is_file():
         return PolicyVersion(epoch=0, step=0, updates=0)
-    meta = json.loads(file.read_text())
-    return PolicyVersion(epoch=meta["pending_ack"]["epoch"], step=meta["step"], updates=meta["updates"])
+    try:
+        meta = json.loads(file.read_text())
+        return PolicyVersion(epoch=meta["pending_ack"]["epoch"], step=meta["step"], updates=meta["updates"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{file} is not that of a checkpoint: {str(error).splitlines()[0]}") from None
 
 
 def _sync(path: Path) -> None:

@@ -81,14 +81,19 @@ class Engine:
         for row in self._rows:
             row.turn.close_span(self.version)
         self._waiting = {row.key: row for row in self._rows} | self._waiting
-        self._rows = []
-        self._block = KeyValueRows(self._block.shape)
-        self._kept.clear()
+        self._empty()
         self.version = version
+
+    def give_up(self) -> list[Hashable]:
+        """After a step that failed: forget all requests, and what was kept; returns whose they were."""
+        keys = [row.key for row in self._rows] + list(self._waiting)
+        self._waiting.clear()
+        self._empty()
+        return keys
 
     @torch.inference_mode()
     def step(self) -> list[tuple[Hashable, Turn]]:
-        """Sample one token for each row; returns the turns that have ended."""
+        """Sample one token for each row; returns the turns that have ended. After an error, `give_up`."""
         self._join()
         if not self._rows:
             return []
@@ -104,6 +109,11 @@ class Engine:
         self.counts.largest_batch = max(self.counts.largest_batch, len(fed))
         self.counts.tokens += len(fed)
         return list(self._ended())
+
+    def _empty(self) -> None:
+        self._rows = []
+        self._block = KeyValueRows(self._block.shape)
+        self._kept.clear()
 
     def _join(self) -> None:
         """Give waiting requests a place, oldest first, as long as there is room."""
@@ -137,6 +147,7 @@ class Engine:
         count = len(self._rows)
         longest = max(row.end for row in [*self._rows, *wave])
         self._reserve(count + len(wave), longest)
+        self._kept.shrink(self._cache_bytes - self._block.bytes)
         for place, (row, kept) in enumerate(zip(wave, states, strict=True), start=count):
             if kept is not None:
                 self._block.put(place, kept, row.past)

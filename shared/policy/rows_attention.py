@@ -4,6 +4,7 @@ The pass is one flat sequence of tokens: one of each decoding row, then the new 
 model but its attention treats tokens alike; attention looks up here which row's keys and values a token may see.
 """
 
+from bisect import bisect_left
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from shared.policy.kv_rows import KeyValueRows
 NAME = "tandem_rows"
 PADDING = 512
 """Padded queries that joining rows of like length may cost: they go through attention only."""
+ALONE = 512
+"""New tokens from which a row attends by itself: for long rows of unlike length, a mask costs more than calls do."""
 UNKNOWN = ("softcap", "s_aux", "position_bias")
 """Changes of the attention scores that some models ask for."""
 
@@ -80,7 +83,7 @@ class Pass:
         self._groups = [_Group(device, fed, slice(0, single), 0)] if single else []
         start = single
         counts = [new.count for new in fed[single:]]
-        for part in buckets(counts, PADDING) if counts else []:
+        for part in _together(counts):
             rows = slice(single + part.start, single + part.stop)
             self._groups.append(_Group(device, fed, rows, start))
             start += sum(counts[part])
@@ -153,6 +156,13 @@ class _Group:
         mask = torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~seen, torch.finfo(dtype).min)
         mask = mask[:, None]
         return mask if self._count == 1 else mask.repeat(1, 1, fold, 1)
+
+
+def _together(counts: list[int]) -> list[slice]:
+    """Which rows, of ascending counts, attend together."""
+    short = bisect_left(counts, ALONE)
+    alone = [slice(row, row + 1) for row in range(short, len(counts))]
+    return (buckets(counts[:short], PADDING) if short else []) + alone
 
 
 def _padding(counts: list[int], longest: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from shared.errors import InvalidInput, TandemError
+from shared.errors import InvalidInput, TandemError, Unavailable
 from shared.policy.channel import Channel
 from shared.policy.checkpoint_engines import CheckpointEngines
 from shared.policy.engine import Counts, Engine
@@ -17,6 +17,8 @@ from shared.policy.model import DTYPES, load_model, parameter_count, resolve_dev
 from shared.policy.sampling import check_sampling
 from shared.policy.turns import Prompt, Turn
 from shared.policy.weights import FILE, file_checksum, load_weights
+
+FULL = "the sampler's GPU is full; a smaller policy.cache_mib or policy.max_batch helps"
 
 
 class SamplerService:
@@ -103,8 +105,17 @@ class SamplerService:
 
     def _step(self) -> list[Message]:
         started = time.perf_counter()
-        ended = [reply for engine in self._engines() if engine.unanswered for reply in engine.step()]
+        replies = [reply for engine in self._engines() if engine.unanswered for reply in self._turns(engine)]
         self._busy_s += time.perf_counter() - started
+        return replies
+
+    def _turns(self, engine: Engine) -> list[Message]:
+        """What one engine's step ended. Its fault is the end of its own requests, which may be asked again."""
+        try:
+            ended = engine.step()
+        except (TandemError, torch.OutOfMemoryError) as error:
+            fault = error if isinstance(error, TandemError) else Unavailable(f"{FULL}: {str(error).splitlines()[0]}")
+            return [{"id": id_, "error": fault.problem()} for id_ in engine.give_up()]
         self._requests += len(ended)
         return [{"id": id_, "result": _reply(turn)} for id_, turn in ended]
 

@@ -6,6 +6,7 @@ import torch
 from shared.errors import UserError
 from shared.policy.engine import Engine
 from shared.policy.kv_rows import cache_shape
+from shared.policy.rows_attention import _Group
 from shared.policy.sampling import check_sampling
 from shared.policy.turns import Prompt, Turn
 
@@ -73,6 +74,19 @@ def test_prompts_that_begin_alike_feed_their_beginning_once():
     assert running.counts.steps == 6 + 1  # the others join after the first one's first token
     for key, rest in enumerate(rests):
         check(plain, shared + rest, turns[key])
+
+
+def test_long_prompts_of_unlike_length_need_no_mask(monkeypatch):
+    model, plain = build_model(num_key_value_heads=1), build_model(num_key_value_heads=1)
+    monkeypatch.setattr("shared.policy.rows_attention.ALONE", 30)
+    running, rows, masks = engine(model), prompts([4, 9, 30, 31, 60, 60]), []
+    mask = _Group._mask
+    monkeypatch.setattr(_Group, "_mask", lambda group, *rest: masks.append(group._count) or mask(group, *rest))
+    for key, row in enumerate(rows):
+        running.add(key, prompt(row, 1))
+    for key, turn in finish(running).items():
+        check(plain, rows[key], turn)
+    assert masks == [9]  # of the two short ones, in the first layer
 
 
 def test_new_weights_come_between_tokens_and_nothing_old_is_used_with_them():
@@ -167,6 +181,22 @@ def test_keys_and_values_stay_within_their_bound():
         narrow.add(key, prompt(row, 10))
     for key, turn in finish(narrow).items():
         check(plain, rows[key], turn)
+
+
+def test_what_is_kept_makes_room_for_rows_that_join():
+    model = build_model()
+    room = 4 * 64 * cache_shape(model).token_bytes
+    running = engine(model, room=room)
+    for key, row in enumerate(prompts([40] * 3)):
+        running.add(key, prompt(row))
+        finish(running)
+    kept = len(running._kept)
+    assert kept == 3
+    for key, row in enumerate(prompts([30] * 4, seed=5)):
+        running.add(key, prompt(row))
+    running.step()
+    assert running._block.bytes == room
+    assert running._kept.bytes == 0
 
 
 def test_one_long_row_does_not_widen_the_block_for_ever():

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Generator
 
 import pytest
+import torch
 
 from shared.policy.channel import Channel
 from shared.policy.sampler_child import SamplerService
 
-from .tiny import WORDS, save_model
+from .tiny import WORDS, build_model, save_model
 
 DEADLINE_S = 30
 
@@ -123,6 +124,65 @@ def test_a_checkpoint_that_is_removed_while_it_is_read_fails_alone(settings, tmp
         channel.send(generate(3))
         assert len(replies(channel, 1)[3]["token_ids"]) == 3
     assert gone["type"] == "urn:tandem:not-found"
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_checkpoint_whose_logits_are_not_finite_fails_alone(settings, tmp_path, temperature):
+    folder, spoilt = save_model(tmp_path / "c"), build_model()
+    spoilt.model.norm.weight.data[0] = float("nan")
+    spoilt.save_pretrained(folder)
+    broken = [generate(i, checkpoint=str(folder), temperature=temperature) for i in (2, 3)]
+    with serving(settings, generate(1), *broken, generate(4)) as channel:
+        answered = replies(channel, 4)
+    assert answered[2] == answered[3]
+    assert answered[2]["type"] == "urn:tandem:unavailable"
+    assert answered[2]["detail"] == "the model's logits are not finite"
+    assert len(answered[1]["token_ids"]) == len(answered[4]["token_ids"]) == 3
+
+
+@pytest.mark.parametrize("where", ["engine.pick", "kv_rows.KeyValueRows.reserve"])
+def test_a_gpu_that_is_full_ends_the_requests_and_not_the_sampler(settings, monkeypatch, where):
+    def full(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory.\nMore.")
+
+    with serving(settings, generate(1)) as channel:
+        replies(channel, 1)
+        with monkeypatch.context() as context:
+            context.setattr(f"shared.policy.{where}", full)
+            channel.send(generate(2, ids=range(2, 60)), generate(3))
+            answered = replies(channel, 2)
+        channel.send(generate(4))
+        assert len(replies(channel, 1)[4]["token_ids"]) == 3
+        assert statistics(channel)["waiting"] == 0
+    for refused in answered.values():
+        assert refused["type"] == "urn:tandem:unavailable"
+        assert "policy.cache_mib" in refused["detail"]
+        assert refused["detail"].endswith("CUDA out of memory.")
+
+
+def test_a_checkpoint_that_does_not_fit_the_gpu_fails_alone(settings, tmp_path, monkeypatch):
+    folder = save_model(tmp_path / "c", seed=1)
+
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    with serving(settings, generate(1)) as channel:
+        replies(channel, 1)
+        monkeypatch.setattr("shared.policy.sampler_child.load_model", full)
+        channel.send(generate(2, checkpoint=str(folder)), generate(3))
+        answered = replies(channel, 2)
+    assert answered[2]["type"] == "urn:tandem:unavailable"
+    assert len(answered[3]["token_ids"]) == 3
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]"])
+def test_a_checkpoint_whose_description_is_spoilt_fails_alone(settings, tmp_path, text):
+    folder = save_model(tmp_path / "c", seed=1)
+    (folder / "trainer.json").write_text(text)
+    with serving(settings, generate(1), generate(2, checkpoint=str(folder))) as channel:
+        answered = replies(channel, 2)
+    assert "trainer.json is not that of a checkpoint" in answered[2]["detail"]
+    assert len(answered[1]["token_ids"]) == 3
 
 
 def test_a_checkpoint_that_was_written_again_is_read_again(settings, tmp_path):
