@@ -7,12 +7,14 @@ bit, and the base with its adapters off is the reference model.
 import itertools
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from peft import LoraConfig as PeftConfig
 from peft import inject_adapter_in_model
 from peft.tuners.lora import LoraLayer
+from safetensors import safe_open
 from torch import Tensor
 from torch.nn import Module, Parameter
 from transformers import PreTrainedModel
@@ -61,6 +63,17 @@ def load_adapter_state(model: Module, tensors: dict[str, Tensor]) -> None:
         raise UserError("the checkpoint was trained with another policy.trainer.lora: resume it with that one")
     for name, tensor in tensors.items():
         own[name].copy_(tensor)
+
+
+def check_base(model: Module, merged: Path) -> None:
+    """UserError where the file of merged weights has another base than `model`: what has no adapter must be equal."""
+    own = model.state_dict()
+    with safe_open(merged, "pt") as file:
+        for name in own.keys() & set(file.keys()):
+            saved, base = file.get_tensor(name), own[name].cpu()
+            coarser = min(saved.dtype, base.dtype, key=lambda dtype: dtype.itemsize)
+            if not torch.equal(saved.to(coarser), base.to(coarser)):
+                raise UserError(f"{merged} is not of this policy.model: its {name} is another; resume it with its own")
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from shared.config import parse
 from shared.errors import TandemError, UserError
-from shared.policy.adapters import adapter_state, load_adapter_state, merged_weights
+from shared.policy.adapters import adapter_state, check_base, load_adapter_state, merged_weights
 from shared.policy.batches import join
 from shared.policy.channel import Channel
 from shared.policy.config import TrainerConfig
@@ -36,6 +36,8 @@ from shared.policy.types import TrainRow
 from shared.policy.weights import FILE, file_checksum, load_weights, save_weights
 
 ADAPTER = "adapter."
+ALPHA = "alpha"
+"""What the adapters of a checkpoint were scaled by: part of what it means, and no tensor of the model."""
 
 
 class TrainerService:
@@ -140,8 +142,12 @@ class TrainerService:
     def _take(self, weights: Path, state: dict[str, Tensor]) -> None:
         model = self._trainer.model
         adapters = {key.removeprefix(ADAPTER): state[key] for key in state if key.startswith(ADAPTER)}
-        if self._trainer.config.lora:
+        if lora := self._trainer.config.lora:
+            if state and float(adapters.pop(ALPHA, lora.alpha)) != lora.alpha:
+                raise UserError(f"{weights} was trained with another policy.trainer.lora.alpha: resume with that one")
             load_adapter_state(model, adapters if state else self._first_adapters)
+            if state:
+                check_base(model, weights / FILE)
         elif adapters:
             raise UserError(f"{weights} was trained with policy.trainer.lora: resume it with that one")
         else:
@@ -153,4 +159,5 @@ class TrainerService:
 def trainer_state(trainer: Trainer) -> dict[str, Tensor]:
     """What resuming needs beside the weights' file: the optimiser's state, and the adapters before they were merged."""
     adapters = {ADAPTER + name: tensor for name, tensor in adapter_state(trainer.model).items()}
-    return optimizer_state(trainer.model, trainer.optimizer) | adapters
+    scale = {ADAPTER + ALPHA: torch.tensor(lora.alpha, dtype=torch.float64)} if (lora := trainer.config.lora) else {}
+    return optimizer_state(trainer.model, trainer.optimizer) | adapters | scale

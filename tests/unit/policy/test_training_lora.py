@@ -15,11 +15,12 @@ from .test_training import examples
 from .tiny import build_model, save_model
 
 CPU = torch.device("cpu")
+LORA = {"rank": 4}
 TOKENS = torch.tensor([[5, 9, 2, 33, 8, 41]])
 
 
-def service(model, tmp_path, dtype="float32", lora=True, **trainer):
-    settings = {"lr": 1e-2, "warmup_steps": 0, **trainer} | ({"lora": {"rank": 4}} if lora else {})
+def service(model, tmp_path, dtype="float32", lora=LORA, **trainer):
+    settings = {"lr": 1e-2, "warmup_steps": 0, **trainer} | ({"lora": lora} if lora else {})
     common = {"device": "cpu", "threads": 1, "temperature": 1.0, "total_steps": 10, "store": str(tmp_path / "none")}
     return TrainerService(common | {"model": str(model), "dtype": dtype, "trainer": settings})
 
@@ -98,6 +99,17 @@ def test_a_checkpoint_of_another_kind_is_refused(model, tmp_path):
     for trainer, folder in ((whole, "small"), (large, "whole"), (other, "small")):
         with pytest.raises(UserError, match=r"policy\.trainer\.lora"):
             trainer._restore(str(tmp_path / folder), None)
+
+
+def test_a_checkpoint_of_another_scale_or_base_is_refused(model, tmp_path):
+    first = service(model, tmp_path, lora=LORA | {"alpha": 8.0})
+    train(first, 1)
+    save(first, tmp_path / "saved")
+    with pytest.raises(UserError, match=r"policy\.trainer\.lora\.alpha"):
+        service(model, tmp_path)._restore(str(tmp_path / "saved"), None)
+    other = service(save_model(tmp_path / "other", seed=1), tmp_path, lora=LORA | {"alpha": 8.0})
+    with pytest.raises(UserError, match=r"not of this policy\.model"):
+        other._restore(str(tmp_path / "saved"), None)
 
 
 @pytest.mark.parametrize(
