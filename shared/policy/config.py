@@ -98,7 +98,7 @@ class PolicyConfig(Config):
     dtype: Literal["float32", "bfloat16"] = "float32"
     threads: Count | None = None
     """Torch threads a process; unset: the cores divided by this policy's torch processes."""
-    temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
+    temperature: Annotated[float, Field(ge=0.01, le=10)] = 1.0
     """Of the rollouts that are trained on: the trainer divides its logits by it, too."""
     max_batch: Count = 64
     """Requests that the sampler runs at once; the others wait until one of them ends."""

@@ -40,7 +40,15 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype = torch.fl
         raise UserError(f"{folder} lacks weights of its model: {', '.join(sorted(report['missing_keys'])[:5])}")
     if not all(type(layer) in ATTENTION for layer in DynamicCache(config=model.config).layers):
         raise UserError(f"{folder}: {type(model).__name__} has layers without attention, whose state padding corrupts")
+    if "longrope" in _rotary_kinds(model):
+        raise UserError(f"{folder}: its longrope embedding turns every token of a batch by the longest row beside it")
     return model.to(device).eval()
+
+
+def _rotary_kinds(model: PreTrainedModel) -> set[str | None]:
+    """Of all layers: the config has one description, or one for each type of layer."""
+    described = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+    return {each.get("rope_type") for each in [described, *described.values()] if isinstance(each, dict)}
 
 
 def resolve_device(name: str) -> torch.device:

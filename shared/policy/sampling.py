@@ -32,11 +32,13 @@ def sample(
 
 def check_sampling(model: PreTrainedModel) -> None:
     """UserError where the engine's log-probs are not those of a plain forward pass: a model of another kind."""
+    if "chunked_attention" in (getattr(model.config, "layer_types", None) or ()):
+        raise UserError(f"the sampler cannot run {type(model).__name__}: it attends in chunks")
     words = model.config.vocab_size
     prompts = [Prompt([i * 7 % words for i in range(1, length)], 3, frozenset()) for length in (9, 2, 6)]
     try:
         turns = sample(model, prompts, 0.0)
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
         raise UserError(f"the sampler cannot run {type(model).__name__}: {error}") from None
     for prompt, turn in zip(prompts, turns, strict=True):
         with torch.inference_mode():

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from shared.ids import Id, Name
 from shared.schemas.base import Step, Text, Unit, Wire
@@ -10,10 +10,20 @@ from shared.schemas.base import Step, Text, Unit, Wire
 Checkpoint = Annotated[str, StringConstraints(pattern=r"^(initial|latest|best|live|step-[0-9]{1,10})$")]
 """`initial`: the folder that the run started from; `latest`: the last one saved; `best`: kept by validation;
 `live`: what the sampler holds now; `step-20`: the one saved after step 20."""
-Temperature = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+COLDEST = 0.01
+"""Logits divided by less may overflow; vLLM samples no colder either."""
 Split = Literal["train", "validation", "test"]
 Prose = Annotated[str, StringConstraints(max_length=100_000)]
 Subtask = Annotated[str, StringConstraints(max_length=100_000, pattern=r"^[^\x00]*$")]
+
+
+def _not_too_cold(temperature: float) -> float:
+    if 0 < temperature < COLDEST:
+        raise ValueError(f"a temperature is 0, which is greedy, or at least {COLDEST}")
+    return temperature
+
+
+Temperature = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False), AfterValidator(_not_too_cold)]
 
 
 class EvaluationPolicy(Wire):

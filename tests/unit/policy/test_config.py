@@ -11,6 +11,7 @@ REFUSED = [
     ({"device": "tpu"}, "device"),
     ({"dtype": "float16"}, "dtype"),
     ({"temperature": 0.0}, "temperature"),
+    ({"temperature": 1e-40}, "temperature"),
     ({"top_p": 0.9, "top_k": 50}, "top_k, top_p is not offered: the trainer's ratio"),
     ({"cache_mib": 0}, "cache_mib"),
     ({"trainer": {"lr": 0}}, "trainer.lr"),
