@@ -11,19 +11,23 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-from shared.errors import UserError
+from shared.errors import TandemError, UserError, from_os_error
 from shared.policy.weights import save_weights
 
 
 def convert(file: Path, folder: Path) -> None:
     """Write weights, configuration and tokenizer (with its chat template) of `file` to `folder`: whole, or not at all.
 
-    UserError: there is no such file, it is no GGUF of a causal language model, or the extra `llm` is not installed.
+    UserError: there is no such file, it is no GGUF of a causal language model, the extra `llm` is not installed, or the
+    folder holds something already.
     """
     if find_spec("gguf") is None:
         raise UserError("reading GGUF needs the extra `llm`: pip install 'tandem-cotrain[llm]'")
     if not file.is_file():
         raise UserError(f"there is no GGUF file {file}")
+    if any(folder.iterdir()) if folder.is_dir() else folder.exists():
+        raise UserError(f"{folder} is there already: name a new folder")
+    folder = folder.absolute()
     beside = folder.with_name(f".partial-{folder.name}")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
@@ -32,7 +36,6 @@ def convert(file: Path, folder: Path) -> None:
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         shutil.rmtree(beside, ignore_errors=True)
         raise UserError(f"{file} cannot be read as a causal language model: {error}") from None
-    shutil.rmtree(folder, ignore_errors=True)
     beside.rename(folder)
 
 
@@ -57,8 +60,9 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         convert(Path(arguments[0]), Path(arguments[1]))
-    except UserError as error:
-        print(f"tandem: {error.detail}", file=sys.stderr)
+    except (TandemError, OSError) as error:
+        fault = from_os_error(error) if isinstance(error, OSError) else error
+        print(f"tandem: {fault.detail}", file=sys.stderr)
         return 2
     return 0
 

@@ -5,9 +5,11 @@ A further kind of sampler or trainer is one more branch in `_sampler` or `_train
 
 import asyncio
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from shared.errors import UserError
 from shared.policy.child import CALL_S, CLOSE_S, Child
 from shared.policy.config import PolicyConfig
 from shared.policy.sampler import TransformersSampler
@@ -87,6 +89,8 @@ async def start_processes(
 async def _pool(config: PolicyConfig, train: bool) -> "RayPool | None":
     if config.pool.kind == "local":
         return None
+    if find_spec("ray") is None:
+        raise UserError("policy.pool.kind 'ray' needs the extra `ray`: pip install 'tandem-cotrain[ray]'")
     from shared.policy.pool.start import RayPool  # Ray is imported only where it is asked for
 
     return await RayPool.open(config, train)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import httpx
@@ -87,8 +88,9 @@ class Follow:
         headers = {"authorization": f"Bearer {self.services.keys.text('viewer')}"}
         async with httpx.AsyncClient(headers=headers, timeout=30.0) as http:
             for role in ROLES:
-                answer = await http.get(f"{getattr(self.services.urls, role)}/metrics")
-                self.sampling.tokens[role] = sampled_tokens(answer.raise_for_status().text)
+                with suppress(httpx.HTTPError):  # it is counted the next time, or `Services.check` says why it has died
+                    answer = await http.get(f"{getattr(self.services.urls, role)}/metrics")
+                    self.sampling.tokens[role] = sampled_tokens(answer.raise_for_status().text)
 
 
 def step_line(step: int, steps: Mapping[Role, Sequence[StepStatistics]], outcome: Outcome) -> str:

@@ -8,6 +8,7 @@ import socket
 import tempfile
 
 import ray
+from ray.exceptions import RayError
 
 from shared.errors import Conflict, UserError
 
@@ -33,7 +34,7 @@ class Cluster:
         self._users = 1
         try:
             await asyncio.to_thread(self._join if self._address else self._start)
-        except (RuntimeError, ValueError, OverflowError, OSError) as error:
+        except (RayError, RuntimeError, ValueError, OverflowError, OSError) as error:
             await self.release()
             place = f"the Ray cluster at {self._address} cannot be joined" if self._address else "Ray cannot be started"
             raise UserError(f"{place}: {' '.join(str(error).split())[:500]}") from None

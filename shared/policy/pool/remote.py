@@ -12,7 +12,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from shared.errors import Conflict, Unavailable, from_problem
+from shared.errors import Conflict, DeadlineExceeded, Unavailable, from_problem
 from shared.policy.child import CALL_S, CLOSE_S
 from shared.policy.folder import check_model_folder
 from shared.policy.pool.files import pull, push
@@ -20,6 +20,8 @@ from shared.policy.pool.host import PACKAGE, Host
 
 CONCURRENCY = 4096
 """Calls that one actor holds at once; a sampler's turns wait in it."""
+LATER_S = 10.0
+"""How much later than the actor we give up: its own answer says more."""
 READS = {"load": "folder", "restore": "folder", "generate": "checkpoint"}
 """Methods with the argument that names a folder of this machine which they read."""
 COPIES = 5
@@ -69,7 +71,17 @@ class RemoteChild:
         self._watch = asyncio.create_task(self._await_death(), name=f"{self._name}-life")
 
     async def call(self, method: str, arguments: dict[str, Any] | None = None, timeout_s: float = CALL_S) -> Any:
-        """Ask it; raises the error that it answers with, or Unavailable where it, its actor or its machine dies."""
+        """Ask it; raises the error that it answers with, or Unavailable where it, its actor or its machine dies.
+
+        The actor keeps the deadline, and so do we: it may hang itself, which nothing else would tell.
+        """
+        try:
+            async with asyncio.timeout(timeout_s + LATER_S):
+                return await self._call(method, arguments, timeout_s)
+        except TimeoutError:
+            raise DeadlineExceeded(f"{self._place()} did not answer {method} within {timeout_s:.0f} s") from None
+
+    async def _call(self, method: str, arguments: dict[str, Any] | None, timeout_s: float) -> Any:
         arguments = dict(arguments or {})
         given = arguments.get(READS.get(method, ""))
         if given is not None:
@@ -144,8 +156,10 @@ class RemoteChild:
             self._death.set_result(reason)
 
     def _lost(self, error: RayError) -> str:
-        place = self.where.get("address", "a machine not known yet")
-        return f"the actor of the {self.kind} on {place} is gone: {' '.join(str(error).split())[:500]}"
+        return f"{self._place()} is gone: {' '.join(str(error).split())[:500]}"
+
+    def _place(self) -> str:
+        return f"the actor of the {self.kind} on {self.where.get('address', 'a machine not known yet')}"
 
 
 def _changed_ns(folder: str) -> int:

@@ -73,6 +73,8 @@ class SamplerPool:
         self._first: asyncio.Future[None] = loop.create_future()
         self._death: asyncio.Future[str] = loop.create_future()
         self._keepers = [asyncio.create_task(self._keep(place), name=f"replica-{place}") for place in range(places)]
+        for keeper in self._keepers:
+            keeper.add_done_callback(self._ended)
 
     @property
     def info(self) -> dict[str, Any]:
@@ -242,6 +244,17 @@ class SamplerPool:
     def _leave(self, replica: Replica) -> None:
         if replica in self._live:
             self._live.remove(replica)
+
+    def _ended(self, keeper: asyncio.Task[None]) -> None:
+        """Unless it is cancelled, a keeper ends by a fault that nobody foresaw: its place would stay empty unseen."""
+        if keeper.cancelled():
+            return
+        fault = Unavailable(f"{keeper.get_name()} cannot be kept: {keeper.exception()!r}")
+        if not self._first.done():
+            self._first.set_exception(fault)
+        if not self._death.done():
+            self._death.set_result(fault.detail)
+            self._wake.set()
 
     def _failed(self, place: int, error: TandemError) -> None:
         self._failures[place] += 1

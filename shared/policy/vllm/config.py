@@ -58,6 +58,6 @@ class VllmConfig(Config):
         if self.mirror_key_file and not self.mirror_url:
             raise ValueError("mirror_key_file has no use without mirror_url")
         for argument in self.arguments:
-            if argument.partition("=")[0] in OURS:
+            if argument.partition("=")[0].replace("_", "-") in OURS:  # vLLM takes either
                 raise ValueError(f"arguments: {argument} follows from the rest of the configuration")
         return self

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shared.errors import UserError
+from shared.errors import UserError, from_os_error
 from shared.policy.folder import check_model_folder
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -142,8 +142,8 @@ def main() -> None:
     try:
         check_model_folder(model)
         write_folder(model, model, target)
-    except UserError as error:
-        sys.exit(error.detail)
+    except (UserError, OSError) as error:
+        sys.exit((from_os_error(error) if isinstance(error, OSError) else error).detail)
 
 
 if __name__ == "__main__":

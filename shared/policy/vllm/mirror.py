@@ -1,7 +1,7 @@
 """`python -m shared.policy.vllm.mirror --folder DIR`: takes weights over HTTP, on the host of a vLLM server.
 
 For where the two hosts share no folder. Each file comes with its sha256, and is there once its bytes have it. A new
-folder takes the place of the one before: what is reloaded is read once.
+folder takes the place of the one before: what is reloaded is read once. Folders of other names are left alone.
 """
 
 import asyncio
@@ -17,12 +17,14 @@ from typing import Annotated
 
 from fastapi import FastAPI, Header, Request
 
-from shared.errors import InvalidInput, StorageFull, TandemError, Unauthorized, UserError
+from shared.errors import InvalidInput, StorageFull, TandemError, Unauthorized, UserError, from_os_error
 from shared.http.problems import install_problems
 from shared.http.serve import configure_logs, serve
 from shared.serving.secrets import secret
 
-NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+FOLDER = re.compile(r"\d{1,20}\.\d{1,20}\.\d{1,20}", re.ASCII)
+"""A version of the weights, as `loader.version_name` writes it: no other folder is written, or removed."""
+FILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
 def create_app(root: Path, key: str) -> FastAPI:
@@ -41,8 +43,8 @@ def create_app(root: Path, key: str) -> FastAPI:
         """Store one file; answers where its folder is on this host."""
         if not secrets.compare_digest(authorization.encode(), f"Bearer {key}".encode()):
             raise Unauthorized
-        if not (NAME.fullmatch(folder) and NAME.fullmatch(file)):
-            raise InvalidInput("a folder and a file have plain names")
+        if not (FOLDER.fullmatch(folder) and FILE.fullmatch(file)):
+            raise InvalidInput("a folder is named by a version, such as 1.2.2, and a file has a plain name")
         place = root / folder
         if not place.is_dir():
             await asyncio.to_thread(_replace_all, root, place)
@@ -70,7 +72,7 @@ async def _store(target: Path, data: AsyncIterator[bytes], checksum: str) -> Non
 
 def _replace_all(root: Path, place: Path) -> None:
     for old in root.iterdir():
-        if old.is_dir():
+        if FOLDER.fullmatch(old.name) and old.is_dir():
             shutil.rmtree(old)
     place.mkdir(exist_ok=True)
 
@@ -90,8 +92,9 @@ def main() -> int:
         arguments.folder.mkdir(parents=True, exist_ok=True)
         configure_logs()
         serve(create_app(arguments.folder.absolute(), key), arguments.host, arguments.port)
-    except TandemError as error:
-        print(f"mirror: {error.detail}", file=sys.stderr)
+    except (TandemError, OSError) as error:
+        fault = from_os_error(error) if isinstance(error, OSError) else error
+        print(f"mirror: {fault.detail}", file=sys.stderr)
         return 2
     return 0
 

@@ -3,9 +3,12 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from shared.cli.demo_llm.follow import Follow
 from shared.cli.demo_llm.memory import PeakMemory
 from shared.cli.demo_llm.outcome import judge
 from shared.cli.demo_llm.rates import Sampling, sampled_tokens, training_per_second
@@ -91,6 +94,15 @@ def test_rates():
     assert Sampling(4.0, {"planner": 10, "executor": 30}).per_second() == {"planner": 2.5, "executor": 7.5}
     text = "# TYPE tandem_sampler_tokens counter\ntandem_sampler_tokens_total 12.0\ntandem_sampler_turns_total 3.0\n"
     assert sampled_tokens(text) == 12
+
+
+async def test_a_server_that_does_not_answer_is_counted_the_next_time():
+    urls = SimpleNamespace(planner="http://127.0.0.1:1", executor="http://127.0.0.1:1")
+    services: Any = SimpleNamespace(urls=urls, keys=SimpleNamespace(text=lambda _: "key"))
+    nothing: Any = SimpleNamespace()
+    follow = Follow("run", load_settings([]), services, nothing, nothing, nothing)
+    await follow._count(sampling=True)
+    assert follow.sampling.tokens == {}
 
 
 def test_memory_counts_children():

@@ -77,16 +77,25 @@ def test_the_folder_has_weights_tokenizer_and_template(tmp_path: Path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "tiny.gguf"]
 
 
-def test_a_conversion_that_fails_leaves_the_folder_as_it_was(tmp_path: Path):
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("{}")
+def test_a_conversion_that_fails_leaves_nothing(tmp_path: Path):
     (tmp_path / "broken.gguf").write_bytes(b"GGUF" + bytes(60))
     with pytest.raises(UserError, match=r"broken\.gguf cannot be read as a causal language model"):
         convert(tmp_path / "broken.gguf", tmp_path / "model")
-    assert (tmp_path / "model" / "config.json").read_text() == "{}"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.gguf", "model"]
+    assert [path.name for path in tmp_path.iterdir()] == ["broken.gguf"]
+
+
+def test_what_is_there_already_is_never_replaced(tmp_path: Path):
+    file = tmp_path / "a.gguf"
+    file.touch()
+    for taken in (tmp_path, file):
+        with pytest.raises(UserError, match="is there already: name a new folder"):
+            convert(file, taken)
+    assert file.exists()
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main([str(tmp_path / "none.gguf"), str(tmp_path / "model")]) == 2
     assert capsys.readouterr().err == f"tandem: there is no GGUF file {tmp_path / 'none.gguf'}\n"
+    (tmp_path / "file").touch()
+    assert main([str(tmp_path / "file"), str(tmp_path / "file" / "model")]) == 2
+    assert capsys.readouterr().err == f"tandem: {tmp_path / 'file' / '.partial-model'}: Not a directory\n"

@@ -231,6 +231,17 @@ async def test_what_keeps_the_first_replica_from_starting_is_told_at_once(cluste
     await pool.close(0)
 
 
+async def test_a_fault_that_nobody_foresaw_is_told_and_no_place_stays_empty_unseen(tmp_path):
+    async def full(place: int) -> Any:
+        raise OSError("no space left")
+
+    pool = SamplerPool(full, 2, tmp_path / "replicas")
+    with pytest.raises(Unavailable, match=r"replica-0 cannot be kept.*no space left"):
+        await pool.ready()
+    assert "no space left" in await asyncio.wait_for(pool.died(), 10)
+    await pool.close(0)
+
+
 async def test_the_pool_is_dead_when_nothing_lives_and_nothing_starts(pool, cluster):
     await all_live(pool)
     cluster.faults = [Unavailable("out of memory")] * 100

@@ -24,6 +24,7 @@ PYTHON = {"python": "/vllm/bin/python"}
         ({"sampler": "vllm", "vllm": PYTHON | {"folder": "/f"}}, "folder"),
         ({"sampler": "vllm", "vllm": PYTHON | {"arguments": ["--seed=3"]}}, "--seed"),
         ({"sampler": "vllm", "vllm": PYTHON | {"arguments": ["--model", "x"]}}, "--model"),
+        ({"sampler": "vllm", "vllm": PYTHON | {"arguments": ["--logprobs_mode=raw_logprobs"]}}, "--logprobs_mode"),
         ({"sampler": "vllm", "seed": 1, "vllm": URL | {"folder": "/f"}}, "seed"),
         ({"sampler": "vllm", "cache_mib": 1, "vllm": URL | {"folder": "/f"}}, "cache_mib"),
     ],
