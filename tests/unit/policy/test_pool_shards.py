@@ -1,7 +1,6 @@
 """Two trainer shards, as processes of this machine, against the trainer of one process."""
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
@@ -32,19 +31,13 @@ BASE = {"lr": 1e-2, "warmup_steps": 0, "micro_batch_tokens": 64}
 HARD = BASE | {"gradient_checkpointing": True, "weight_decay": 0.1, "objective": {"kl_coef": 0.1, "loss_norm": "token"}}
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def settings_of(config: PolicyConfig, store: TrajectoryStore) -> dict[str, Any]:
     return trainer_settings(config, store.path, total_steps=10)
 
 
 @asynccontextmanager
 async def sharded(settings: dict[str, Any], store: Path, logs: Path, count: int = 2) -> AsyncGenerator[ShardedTrainer]:
-    meet = {"shards": count, "rendezvous": f"tcp://127.0.0.1:{free_port()}", "collective_s": 60.0}
+    meet = {"shards": count, "rendezvous": f"file://{logs / 'meet'}", "collective_s": 60.0}  # no port can be taken
     children = [
         await Child.spawn("shard", settings | meet | {"rank": rank}, logs / f"shard-{rank}.log", 1)
         for rank in range(count)

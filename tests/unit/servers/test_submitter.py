@@ -85,7 +85,7 @@ async def test_what_comes_together_is_one_request(service: Service, submitter: S
     items = [await stored(submitter, store) for _ in range(20)]
     assert await waiting(store) == [one.id for one in items]
     sending = asyncio.create_task(submitter.run())
-    assert await submitter.flush(5)
+    assert await submitter.flush(60)
     sending.cancel()
     assert service.batches == [[one.id for one in items]]
     assert await waiting(store) == []
@@ -99,7 +99,7 @@ async def test_what_was_not_acknowledged_is_sent_in_order_after_a_restart(
     later: Submitter[TrajectoryItem] = Submitter(service.send, TrajectoryItem, store)
     await later.recover()
     sending = asyncio.create_task(later.run())
-    assert await later.flush(5)
+    assert await later.flush(60)
     sending.cancel()
     assert service.batches == [[one.id for one in items]]
 
@@ -107,7 +107,7 @@ async def test_what_was_not_acknowledged_is_sent_in_order_after_a_restart(
 async def test_nothing_is_lost_while_the_service_is_away(service: Service, running: Submitter, store: TrajectoryStore):
     service.faults = [Unavailable(), Unavailable()]
     first = await stored(running, store)
-    assert await running.flush(5)
+    assert await running.flush(60)
     assert service.batches == [[first.id]] * 3
     assert await waiting(store) == []
 
@@ -118,7 +118,7 @@ async def test_an_item_that_may_be_retried_is_sent_again_alone(
     good, busy = await stored(submitter, store), await stored(submitter, store)
     service.outcomes[busy.id] = [ItemResult(id=busy.id, status=503, problem={"detail": "busy"})]
     sending = asyncio.create_task(submitter.run())
-    assert await submitter.flush(5)
+    assert await submitter.flush(60)
     sending.cancel()
     assert service.batches == [[good.id, busy.id], [busy.id]]
     assert submitter.refused == 0
@@ -133,7 +133,7 @@ async def test_what_is_refused_for_good_is_kept_apart_and_blocks_nobody(
         refused.id: [ItemResult(id=refused.id, status=409, problem={"detail": "another body"})],
     }
     sending = asyncio.create_task(submitter.run())
-    assert await submitter.flush(5)
+    assert await submitter.flush(60)
     sending.cancel()
     assert await waiting(store) == []
     assert await Spool(store.writer).refusals() == [(refused.id, {"detail": "another body"})]
@@ -193,6 +193,6 @@ async def test_more_than_a_request_holds_is_several(
     for _ in range(7):
         await submitter.submit(item())
     sending = asyncio.create_task(submitter.run())
-    assert await submitter.flush(5)
+    assert await submitter.flush(60)
     sending.cancel()
     assert [len(batch) for batch in service.batches] == [3, 3, 1]
