@@ -1,11 +1,19 @@
 """A first look at a model folder, without torch: a wrong path is found before anything slow is started."""
 
+import json
 from pathlib import Path
 
 from shared.errors import UserError
 
 OPTIMIZER_FILE = "optimizer.safetensors"
 """What a checkpoint holds beside the model; only a trainer reads it."""
+
+
+def check_positions(folder: Path, tokens: int) -> None:
+    """UserError where the model's positions, if its config names them, hold fewer than `tokens`."""
+    positions = json.loads((folder / "config.json").read_text()).get("max_position_embeddings")
+    if isinstance(positions, int) and tokens > positions:
+        raise UserError(f"limits.max_context_tokens is {tokens}, but {folder} has positions for {positions} tokens")
 
 
 def check_model_folder(folder: Path) -> None:

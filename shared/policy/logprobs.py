@@ -82,7 +82,7 @@ def _run_body(model: PreTrainedModel, tokens: Tensor) -> Any:
     finally:
         for handle in handles:
             handle.remove()
-    if not seen:
+    if not seen or "last_hidden_state" not in seen[0]:
         raise UserError(f"{type(model).__name__} cannot be trained: it has no body apart from its head")
     return seen[0]
 

@@ -72,6 +72,7 @@ class Policy:
         latest = checkpoints.latest()
         if latest and not resume:
             raise UserError(f"{checkpoints.folder} already holds {latest.name}: resume the run, or use another folder")
+        shutil.rmtree(folder / "scratch", ignore_errors=True)  # weights on their way when the last process was killed
         store = TrajectoryStore(folder / "trajectories.sqlite", config.store.max_bytes)
         try:
             sampler, trainer = await start_processes(config, store.path, logs or folder / "logs", total_steps, train)

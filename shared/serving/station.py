@@ -14,6 +14,7 @@ from shared.client import SyncClient
 from shared.environments.base import Environment
 from shared.environments.registry import load_environment
 from shared.http.wire import wire
+from shared.policy.folder import check_positions
 from shared.policy.policy import Policy
 from shared.policy.tokenizer import load_tokenizer
 from shared.schemas import Role
@@ -69,6 +70,7 @@ async def station(
     tokenizer = await asyncio.to_thread(load_tokenizer, config.policy.model)
     chat = ChatFormat(tokenizer, toolbox.schemas() if environment.describe_tools else ())
     chat.check()
+    check_positions(config.policy.model, config.limits.max_context_tokens)
     async with (
         SyncClient(config.sync_url, key=key, transport=sync_wire or wire()) as sync,
         renewals_client(config.sync_url, key, sync_wire or wire()) as renewals,

@@ -6,6 +6,7 @@ import torch
 from transformers import Lfm2Config, Lfm2ForCausalLM
 
 from shared.errors import UserError
+from shared.policy.folder import check_positions
 from shared.policy.model import load_model, resolve_device
 from shared.policy.tokenizer import load_tokenizer
 from shared.policy.weights import file_checksum, load_weights, save_weights
@@ -99,6 +100,20 @@ def test_a_model_with_layers_without_attention_is_refused(tmp_path):
     Lfm2ForCausalLM(config).save_pretrained(tmp_path / "m")
     with pytest.raises(UserError, match="Lfm2ForCausalLM has layers without attention"):
         load_model(tmp_path / "m", CPU)
+
+
+def test_positions_that_depend_on_the_longest_row_are_refused(tmp_path):
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 32, "factor": 4.0}
+    rope |= {"short_factor": [1.0] * 16, "long_factor": [8.0] * 16}
+    folder = save_model(tmp_path / "long", rope_parameters=rope)
+    with pytest.raises(UserError, match="longrope"):
+        load_model(folder, CPU)
+
+
+def test_more_tokens_than_the_positions_hold_are_refused_before_the_first_one(model_folder):
+    check_positions(model_folder, 128)
+    with pytest.raises(UserError, match=r"max_context_tokens is 129, but .* has positions for 128"):
+        check_positions(model_folder, 129)
 
 
 def test_custom_keys_of_the_config_survive(tmp_path):

@@ -91,8 +91,10 @@ async def test_sample_train_load_save_and_resume(config, tmp_path, ack):
     finally:
         await policy.close()
 
+    (tmp_path / "p/scratch/1.9").mkdir()  # of a process that was killed with weights on their way
     resumed = await start(config, tmp_path / "p", resume=True)
     try:
+        assert not (tmp_path / "p/scratch/1.9").exists()
         assert resumed.latest() == saved
         assert (resumed.step, resumed.updates) == (1, 1)
         assert await resumed.load_sampler(version(1)) == checksum

@@ -118,6 +118,14 @@ def test_a_model_whose_logits_take_more_than_its_hidden_states_is_refused():
         check_head(Shifted(build_model().config).eval())
 
 
+def test_a_model_whose_body_is_not_named_is_refused():
+    class Nameless(type(build_model())):
+        base_model_prefix = "nowhere"
+
+    with pytest.raises(UserError, match="Nameless cannot be trained: it has no body"):
+        check_head(Nameless(build_model().config).eval())
+
+
 def test_a_model_without_layers_to_recompute_is_refused(monkeypatch):
     monkeypatch.setattr("shared.policy.recompute.GradientCheckpointingLayer", torch.nn.Bilinear)
     with pytest.raises(UserError, match="gradient_checkpointing: LlamaForCausalLM"):

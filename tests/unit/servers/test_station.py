@@ -34,11 +34,11 @@ async def test_one_stalled_renewal_leaves_the_lease_time_for_another(monkeypatch
 
 async def test_the_policy_starts_before_the_number_of_steps_is_known(monkeypatch: pytest.MonkeyPatch):
     start = AsyncMock(return_value=MagicMock(info={"device": "cpu"}, close=AsyncMock()))
-    for name in ("load_environment", "load_tokenizer", "ChatFormat"):
+    for name in ("load_environment", "load_tokenizer", "ChatFormat", "check_positions"):
         monkeypatch.setattr(module, name, MagicMock())
     monkeypatch.setattr(module.Policy, "start", start)
     config: Any = SimpleNamespace(
-        environment="e", environment_options={}, policy=SimpleNamespace(model="m"), sync_url="http://sync",
+        environment="e", environment_options={}, policy=SimpleNamespace(model="m"), limits=MagicMock(), sync_url="http://sync",
         sync_key_file=None,
         folder=Path("nowhere"), run="r", worker="w", url="http://here", trains=True,
     )  # fmt: skip
