@@ -4,6 +4,7 @@ import asyncio
 import json
 import tempfile
 import time
+from argparse import ArgumentParser
 from pathlib import Path
 
 from rich.console import Console
@@ -63,6 +64,7 @@ async def _gap(sampler: VllmSampler) -> dict[str, float]:
 
 def main() -> None:
     """Measure, and print a table and a line of JSON."""
+    ArgumentParser("tests.vllm.measure", description=__doc__).parse_args()
     with tempfile.TemporaryDirectory(prefix="tandem-vllm-") as folder:
         figures = asyncio.run(_measure(Path(folder)))
     table = Table("vLLM, tiny model, CPU", "")
