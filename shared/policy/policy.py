@@ -81,8 +81,12 @@ class Policy:
             raise
         policy = cls(sampler, trainer, store, checkpoints, folder / "scratch")
         if latest and trainer:
-            await policy.restore(latest)
-            await sampler.load_weights(latest.path, latest.version)  # nothing is sampled by weights long left behind
+            try:
+                await policy.restore(latest)
+                await sampler.load_weights(latest.path, latest.version)  # the initial ones are long left behind
+            except BaseException:
+                await policy.close()
+                raise
         return policy
 
     @property

@@ -4,12 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
 
+from tests.processes import words
+
 TANDEM = Path(sys.executable).parent / "tandem"
 LIMIT_S = 900
+LOOK_S = 0.2
 GRACE_S = 120
 """Both are bounds for a machine that has much else to do."""
 
@@ -27,7 +31,15 @@ class Demo:
         self._seen: dict[int, psutil.Process] = {}
 
     def wait(self) -> int:
-        return self.process.wait(LIMIT_S)
+        """Its exit code; what it starts meanwhile is looked at, so that `left_behind` knows it."""
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            self.children()
+            try:
+                return self.process.wait(LOOK_S)
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > deadline:
+                    raise
 
     @property
     def output(self) -> str:
@@ -41,11 +53,11 @@ class Demo:
 
     def server(self, module: str) -> psutil.Process:
         """The server of that module."""
-        return next(p for p in self.children() if module in _command(p) and "--check" not in _command(p))
+        return next(p for p in self.children() if module in words(p) and "--check" not in words(p))
 
     def worker(self, module: str, kind: str) -> psutil.Process:
         """The trainer or the sampler of that server."""
-        return next(p for p in self.server(module).children() if kind in _command(p))
+        return next(p for p in self.server(module).children() if kind in words(p))
 
     def left_behind(self) -> list[psutil.Process]:
         """What of it is still alive after a grace that is only a bound."""
@@ -55,11 +67,3 @@ class Demo:
 def _ignore_interrupts() -> None:
     """As a shell does to what it starts with `&` in a script: the command must be stopped by them all the same."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _command(process: psutil.Process) -> list[str]:
-    """Its command line; nothing where it has ended."""
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []

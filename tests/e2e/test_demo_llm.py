@@ -22,7 +22,6 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
     folder = tmp_path / "run"
     started = Demo(tmp_path / "demo.log", "demo-llm", "--folder", folder, "--model", model, *SHORT, *CERTAIN)
     yield started
-    started.children()
     started.process.kill()
     started.process.wait()
     assert started.left_behind() == []

@@ -13,6 +13,7 @@ from shared.policy.policy import Policy
 from shared.policy.types import SamplingParams, TrainRow, Trajectory
 from shared.policy.weights import save_weights
 from shared.schemas import PolicyVersion
+from tests.processes import words
 from tests.unit.policy.tiny import WORDS, build_model
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1200)]
@@ -78,4 +79,4 @@ async def test_a_killed_server_is_named_with_the_end_of_its_log(config: PolicyCo
 
 def servers() -> list[psutil.Process]:
     """The vLLM servers, and their engines and workers, that this process has started and that still run."""
-    return [p for p in psutil.Process().children(recursive=True) if "vllm.entrypoints.openai.api_server" in p.cmdline()]
+    return [p for p in psutil.Process().children(recursive=True) if "vllm.entrypoints.openai.api_server" in words(p)]

@@ -18,6 +18,7 @@ from shared.schemas import Role
 from tests.e2e.survival.orders import EVERY, STEPS, Order
 from tests.e2e.survival.recorded import RUN, STORE_BYTES
 from tests.integration.servers.trio import tables
+from tests.processes import words
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -115,7 +116,7 @@ class TrainingServer:
             return
         server = psutil.Process(self._service.pid)
         if order.victim == "trainer":
-            (trainer,) = (child for child in server.children() if "trainer" in child.cmdline())
+            (trainer,) = (child for child in server.children() if "trainer" in words(child))
             trainer.kill()
             assert await asyncio.to_thread(self._service.wait, PATIENCE_S) == 1, self._service.obituary()
         else:

@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from shared.ids import new_id
 from shared.schemas.invocation import EvaluationPolicy
+from tests.processes import words
 from tests.waiting import until
 
 from .requests import put, request
@@ -42,7 +43,7 @@ async def test_the_same_request_again_is_joined_and_recalled_and_another_one_ref
 @shared_loop
 async def test_a_client_that_goes_away_leaves_no_trajectory_and_the_id_starts_afresh(servers: Trio):
     assert servers.executor is not None
-    (sampler,) = (p for p in psutil.Process().children() if "shared.policy.worker" in p.cmdline())
+    (sampler,) = (p for p in psutil.Process().children() if "shared.policy.worker" in words(p))
     invocations = servers.executor.state.parts.invocations
     invocation, body = new_id(), request(servers.run)
     async with http(servers.executor) as client:

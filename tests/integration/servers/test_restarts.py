@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shared.process import Service
 from tests.listening import listening
 from tests.parity_environment import call
+from tests.processes import words
 from tests.waiting import until
 
 from .test_walking_slice import facts
@@ -134,7 +135,7 @@ async def test_a_trainer_killed_between_its_checkpoint_and_its_ack_trains_the_st
                 assert [(s.step, s.epoch, s.updates) for s in steps] == [(1, 1, 1), (2, 2, 2)]
                 assert checkpoint.stat().st_mtime_ns == saved
 
-                trainer = next(p for p in psutil.Process(planner.pid).children() if "trainer" in p.cmdline())
+                trainer = next(p for p in psutil.Process(planner.pid).children() if "trainer" in words(p))
                 trainer.kill()
                 assert await asyncio.to_thread(ended, planner) == 1
                 assert "planner-server: the trainer process was killed by signal 9" in planner.log.read_text()

@@ -16,6 +16,7 @@ from shared.errors import InvalidInput, NotFound, Unavailable, UserError
 from shared.policy.policy import Policy
 from shared.policy.types import SamplingParams, StepAbandoned, TrainRow, Trajectory
 from shared.schemas import PolicyVersion
+from tests.processes import words
 
 from .tiny import WORDS
 
@@ -150,7 +151,7 @@ async def test_what_keeps_a_step_from_being_taken(config, tmp_path):
 
 
 def worker(kind):
-    (found,) = [p for p in psutil.Process().children(recursive=True) if kind in p.cmdline()]
+    (found,) = [p for p in psutil.Process().children(recursive=True) if kind in words(p)]
     return found
 
 
@@ -209,17 +210,43 @@ async def test_a_model_that_cannot_be_loaded_is_one_clear_error_and_leaves_nothi
     (config.model / "model.safetensors").write_bytes(b"\xff" * 100)
     with pytest.raises(UserError, match=str(config.model)):
         await start(config, tmp_path / "p", train=False)
-    assert not [p for p in psutil.Process().children(recursive=True) if "shared.policy.worker" in p.cmdline()]
+    assert not [p for p in psutil.Process().children(recursive=True) if "shared.policy.worker" in words(p)]
+
+
+def checkpoint(folder):
+    """What looks like one, of step 4, and holds no weights."""
+    (folder / "step-4").mkdir(parents=True)
+    ack = {"epoch": 1, "step": 4, "outcome": "trained", "updates": 4, "fates": {}}
+    meta = {"run": "r", "role": "planner", "step": 4, "updates": 4, "checksum": "0" * 64, "pending_ack": ack}
+    (folder / "step-4" / "trainer.json").write_text(json.dumps(meta))
 
 
 async def test_a_fresh_run_does_not_overwrite_checkpoints(config, tmp_path):
-    folder = tmp_path / "p/checkpoints/step-4"
-    folder.mkdir(parents=True)
-    ack = {"epoch": 1, "step": 4, "outcome": "trained", "updates": 4, "fates": {}}
-    meta = {"run": "r", "role": "planner", "step": 4, "updates": 4, "checksum": "0" * 64, "pending_ack": ack}
-    (folder / "trainer.json").write_text(json.dumps(meta))
+    checkpoint(tmp_path / "p/checkpoints")
     with pytest.raises(UserError, match="step-4"):
         await start(config, tmp_path / "p")
+
+
+async def test_a_checkpoint_that_cannot_be_resumed_from_leaves_no_process(config, tmp_path, monkeypatch):
+    class Process:
+        closed = False
+
+        async def call(self, *_):
+            raise UserError("damaged")
+
+        async def close(self):
+            self.closed = True
+
+    started = Process(), Process()
+
+    async def start_processes(*_):
+        return started
+
+    monkeypatch.setattr("shared.policy.policy.start_processes", start_processes)
+    checkpoint(tmp_path / "p/checkpoints")
+    with pytest.raises(UserError, match="damaged"):
+        await start(config, tmp_path / "p", resume=True)
+    assert [process.closed for process in started] == [True, True]
 
 
 PARENT = """

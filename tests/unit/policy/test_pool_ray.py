@@ -18,6 +18,7 @@ from shared.policy.pool.sampler import SamplerPool
 from shared.policy.pool.start import RayPool
 from shared.policy.types import SamplingParams, TrainRow, Trajectory
 from shared.schemas import PolicyVersion
+from tests.processes import words
 from tests.waiting import until
 
 from .sampler_contract import SamplerContract
@@ -46,14 +47,6 @@ async def start(config: PolicyConfig, folder: Path, **options: bool) -> Policy:
 def workers(kind: str) -> list[psutil.Process]:
     """The torch processes of that kind below this one; each one's parent is its actor."""
     return [p for p in psutil.Process().children(recursive=True) if {"shared.policy.worker", kind} <= set(words(p))]
-
-
-def words(process: psutil.Process) -> list[str]:
-    """Its command line; empty where it has just ended."""
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 async def replicas(policy: Policy, count: int) -> None:

@@ -20,6 +20,7 @@ from shared.policy.processes import trainer_settings
 from shared.policy.store import TrajectoryStore
 from shared.policy.trainer_child import TrainerService
 from shared.policy.types import TrainRow, Trajectory
+from tests.processes import words
 
 from .tiny import save_model
 
@@ -140,7 +141,7 @@ def replace_advantage(row: dict[str, Any], advantage: float) -> dict[str, Any]:
 
 async def test_a_shard_that_is_killed_within_a_step_ends_all_of_them(config, store, rows, tmp_path):
     async with sharded(settings_of(config, store), store.path, tmp_path) as shards:
-        _, second = (p for p in psutil.Process().children() if "shard" in p.cmdline())
+        _, second = (p for p in psutil.Process().children() if "shard" in words(p))
         second.suspend()  # so that the first waits for it in a collective
         step = asyncio.create_task(shards.call("accumulate", {"rows": rows, "step": 1}))
         await asyncio.sleep(0)
@@ -150,4 +151,4 @@ async def test_a_shard_that_is_killed_within_a_step_ends_all_of_them(config, sto
             await asyncio.wait_for(step, 60)
         with pytest.raises(Unavailable):
             await shards.call("discard")
-        assert not [p for p in psutil.Process().children() if "shard" in p.cmdline()]
+        assert not [p for p in psutil.Process().children() if "shard" in words(p)]
