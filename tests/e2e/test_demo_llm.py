@@ -11,6 +11,8 @@ from tests.parity_environment import save_model
 
 KEYS = {"steps_live", "steps_dead", "sampling_tokens_per_s", "training_tokens_per_s", "peak_rss_gib", "minutes"}
 SHORT = ["warmup.steps=2", "llm.live_steps=1", "llm.retries=0", "demo.environment=tests.e2e.taught:Taught"]
+FITTING = [f"{role}.limits.max_context_tokens=256" for role in ("planner", "executor")]
+"""As many as the tiny model has positions."""
 CERTAIN = ["run.rollouts_per_group=16", "run.groups_per_step=8"]
 """Models that answer at random: that no two rollouts of any group differ is out of the question."""
 
@@ -20,7 +22,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
     """A run in `tmp_path / "run"`; nothing of it is left when the test is over."""
     model = save_model(tmp_path / "model", "planner")
     folder = tmp_path / "run"
-    started = Demo(tmp_path / "demo.log", "demo-llm", "--folder", folder, "--model", model, *SHORT, *CERTAIN)
+    started = Demo(tmp_path / "demo.log", "demo-llm", "--folder", folder, "--model", model, *SHORT, *FITTING, *CERTAIN)
     yield started
     started.process.kill()
     started.process.wait()
