@@ -24,7 +24,7 @@ class Child:
     async def call(self, *_: object) -> dict:
         if self.dead:
             raise Unavailable
-        return {"token_ids": [1, 2], "logprobs": [-0.5, -0.5], "version": VERSION, "finish": "stop"}
+        return {"token_ids": [1, 2], "logprobs": [-0.5, -0.5], "version": VERSION, "finish": "stop", "spans": []}
 
 
 async def scrape(app: FastAPI) -> dict[str, float]:
