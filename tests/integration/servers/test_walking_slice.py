@@ -26,8 +26,8 @@ from .trio import Trio, answers, calls, http, trio
 
 STEPS, D_MAX = 3, 2
 SLOTS = 4 * 8
-# In 96 rollouts each thing that a test below looks for is expected more than ten times, as counted over five runs: that
-# an untrained model never does it is as rare as one in ten thousand.
+# In 96 rollouts each thing that a test below looks for is expected more than ten times: that an untrained model never
+# does it is as rare as one in ten thousand.
 PLANNER = {**answers(0.9), **calls("planner"), twice("planner", 0): 1.4, call("planner", LONG): 1.0}
 PLANNER |= {MALFORMED: 1.1, STRANGER: 1.3}
 EXECUTOR = {**answers(), **calls("executor"), MALFORMED: 0.7}
