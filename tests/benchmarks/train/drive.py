@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks.train.drive ours|copies|handwritten MODEL BATCH THREADS`: a side of our environment."""
+"""`python -m tests.benchmarks.train.drive SIDE MODEL BATCH THREADS`: a side that is not TRL's, in our environment."""
 
 import sys
 from pathlib import Path
@@ -19,7 +19,8 @@ def main() -> None:
     from tests.benchmarks.train.ours import Ours
 
     torch.set_num_threads(threads)
-    side = HandWritten(folder) if name == "handwritten" else Ours(folder)
+    checkpointing = name == "ours-checkpointed"
+    side = HandWritten(folder) if name == "handwritten" else Ours(folder, checkpointing=checkpointing)
     rows = copied(read(batch)) if name == "copies" else read(batch)
     lines.wait()
     side.step(warm_up(rows))

@@ -36,13 +36,14 @@ class Measured:
         """Of one field of the side's steps."""
         return statistics.median(getattr(step, of) for step in self.steps[side])
 
-    def speedup(self, side: str, of: str = "seconds") -> float | None:
+    def speedup(self, side: str, of: str = "seconds", ours: str = "ours") -> float | None:
         """The side's time by ours."""
-        return self.median(side, of) / self.median("ours", of) if side in self.steps else None
+        return self.median(side, of) / self.median(ours, of) if {side, ours} <= self.steps.keys() else None
 
-    def memory(self, side: str) -> float | None:
+    def memory(self, side: str, ours: str = "ours") -> float | None:
         """Our peak above the floor by the side's."""
-        return self.median("ours", "bytes_above") / self.median(side, "bytes_above") if side in self.steps else None
+        both = {side, ours} <= self.steps.keys()
+        return self.median(ours, "bytes_above") / self.median(side, "bytes_above") if both else None
 
     def loss_difference(self, *sides: str) -> float | None:
         """The most that the loss of any step differs from ours."""

@@ -14,9 +14,10 @@ from tests.benchmarks.train.rows import Row
 class Ours:
     """The model, its trainer, and `step`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, checkpointing: bool = False) -> None:
         self.model = load_model(folder, torch.device("cpu"))
-        self._trainer = Trainer(self.model, TrainerConfig(lr=1e-6, warmup_steps=0), total_steps=1000)
+        config = TrainerConfig(lr=1e-6, warmup_steps=0, gradient_checkpointing=checkpointing)
+        self._trainer = Trainer(self.model, config, total_steps=1000)
 
     def step(self, rows: list[Row]) -> tuple[float, float]:
         """One optimiser step; the loss and the norm of the gradient."""

@@ -41,7 +41,7 @@ class Shape:
 
 
 SMALL = Part(tuple(range(8)), 290, 64, 1024, EVERY_SIDE, 3)
-SMOLLM2 = Part((2,), 290, 64, 1024, ("ours", "handwritten", "trl"), 1)
+SMOLLM2 = Part((2,), 290, 64, 1024, ("ours", "ours-checkpointed", "copies", "handwritten", "trl"), 1)
 SHAPES = {
     "full": Shape("full", SMALL, SMOLLM2),
     "small": Shape("small", SMALL, None),
