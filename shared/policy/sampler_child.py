@@ -1,6 +1,7 @@
 """The sampler's process: requests join and leave between tokens, and new weights come between tokens."""
 
 import time
+from collections.abc import Hashable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from transformers import PreTrainedModel
 from shared.errors import InvalidInput, TandemError, Unavailable
 from shared.policy.channel import Channel
 from shared.policy.checkpoint_engines import CheckpointEngines
+from shared.policy.checkpoint_queue import CheckpointQueue
 from shared.policy.engine import Counts, Engine
 from shared.policy.framing import Message
 from shared.policy.model import DTYPES, load_model, parameter_count, resolve_device, set_threads
@@ -37,7 +39,7 @@ class SamplerService:
         check_sampling(self._model)
         self._live = self._engine(self._model, {"epoch": 0, "step": 0, "updates": 0})
         self._checkpoints = CheckpointEngines(self._load_model, self._engine)
-        self._parked: dict[int, tuple[Path, Prompt]] = {}
+        self._parked = CheckpointQueue(self._checkpoints)
         self.info = {
             "device": str(self._device),
             "threads": torch.get_num_threads(),
@@ -48,7 +50,8 @@ class SamplerService:
         """Consumes requests; waits for one only where none is in flight; produces a reply to each."""
         while True:
             replies = [self._accept(message) for message in channel.receive(0.0 if self._unanswered else None)]
-            channel.send(*filter(None, replies), *self._unpark(), *self._step())
+            refused = [_error(id_, error) for id_, error in self._parked.admit()]
+            channel.send(*filter(None, replies), *refused, *self._step())
 
     @property
     def _unanswered(self) -> int:
@@ -59,7 +62,7 @@ class SamplerService:
 
     def _accept(self, message: Message) -> Message | None:
         if "cancel" in message:
-            self._parked.pop(message["cancel"], None)
+            self._parked.cancel(message["cancel"])
             for engine in self._engines():
                 engine.cancel(message["cancel"])
             return None
@@ -71,7 +74,7 @@ class SamplerService:
                 return {"id": id_, "result": self._load(Path(arguments["folder"]), arguments["version"])}
             return {"id": id_, "result": self._statistics()}
         except TandemError as error:
-            return {"id": id_, "error": error.problem()}
+            return _error(id_, error)
 
     def _generate(self, id_: int, arguments: dict[str, Any]) -> None:
         """Refuse what would fail inside a batch, and take the others down with it."""
@@ -86,22 +89,7 @@ class SamplerService:
         if arguments["checkpoint"] is None:
             self._live.add(id_, prompt)
         else:
-            self._parked[id_] = Path(arguments["checkpoint"]), prompt
-
-    def _unpark(self) -> list[Message]:
-        """Start the requests of checkpoints that are held, or can be now; returns the replies to those that cannot."""
-        refused = []
-        for id_, (folder, prompt) in list(self._parked.items()):
-            try:
-                engine = self._checkpoints.engine(folder)
-            except TandemError as error:
-                refused.append({"id": id_, "error": error.problem()})
-            else:
-                if engine is None:
-                    continue
-                engine.add(id_, prompt)
-            del self._parked[id_]
-        return refused
+            self._parked.add(id_, Path(arguments["checkpoint"]), prompt)
 
     def _step(self) -> list[Message]:
         started = time.perf_counter()
@@ -115,7 +103,7 @@ class SamplerService:
             ended = engine.step()
         except (TandemError, torch.OutOfMemoryError) as error:
             fault = error if isinstance(error, TandemError) else Unavailable(f"{FULL}: {str(error).splitlines()[0]}")
-            return [{"id": id_, "error": fault.problem()} for id_ in engine.give_up()]
+            return [_error(id_, fault) for id_ in engine.give_up()]
         self._requests += len(ended)
         return [{"id": id_, "result": _reply(turn)} for id_, turn in ended]
 
@@ -136,6 +124,10 @@ class SamplerService:
             "busy_s": self._busy_s,
             "waiting": self._unanswered,
         }
+
+
+def _error(id_: Hashable, error: TandemError) -> Message:
+    return {"id": id_, "error": error.problem()}
 
 
 def _reply(turn: Turn) -> dict[str, Any]:
