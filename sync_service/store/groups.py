@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import NotFound
 from shared.ids import new_id
+from shared.schemas.base import MAX_INTEGER
 from shared.schemas.rollout import GroupItem, GroupView
 from shared.schemas.run import RunSpec
 from sync_service.store.recordset import recordset, uuids
@@ -208,6 +209,7 @@ _FIND = text(f"{_VIEW} WHERE g.id = CAST(:id AS uuid)")
 _FIND_MANY = text(f"{_VIEW} WHERE g.id = ANY(CAST(:ids AS uuid[]))")
 _PAGE = text(f"""{_VIEW}
 WHERE g.run = :run AND (CAST(:state AS text) IS NULL OR g.state = :state) AND (g.step, g.index) > (:step, :index)
+    AND g.step <= :last
 ORDER BY g.step, g.index LIMIT :limit
 """)
 
@@ -227,8 +229,13 @@ async def find_many(connection: AsyncConnection, ids: Collection[str]) -> dict[s
 
 
 async def page(
-    connection: AsyncConnection, run: str, state: str | None, after: tuple[int, int], limit: int
+    connection: AsyncConnection,
+    run: str,
+    state: str | None,
+    after: tuple[int, int],
+    limit: int,
+    last: int = MAX_INTEGER,
 ) -> list[GroupView]:
-    """The run's groups in the order of step and index, above `after`."""
-    found = {"run": run, "state": state, "step": after[0], "index": after[1], "limit": limit}
+    """The run's groups in the order of step and index, above `after`, up to step `last`."""
+    found = {"run": run, "state": state, "step": after[0], "index": after[1], "limit": limit, "last": last}
     return [view(GroupView, row) for row in await connection.execute(_PAGE, found)]

@@ -103,11 +103,16 @@ async def forget_fates(connection: AsyncConnection, run: str, steps: list[int]) 
     await connection.execute(_FORGET_FATES, {"run": run, "steps": steps})
 
 
-_VIEW = text("""
+_COLUMNS = """
 SELECT id, run, group_id AS "group", slot, state, reason, planner_trajectory, r_format, r_correct,
     executor_trajectories, tokens, version_epoch, version_step, version_updates, received_at, multiplicity, fate_reason
-FROM rollouts WHERE id = CAST(:id AS uuid)
-""")
+FROM rollouts
+"""
+_VIEW = text(f"{_COLUMNS} WHERE id = CAST(:id AS uuid)")
+_OF_GROUP = text(f"""{_COLUMNS}
+WHERE group_id = CAST(:group AS uuid) AND (slot, CAST(id AS text)) > (:slot, :id)
+ORDER BY slot, CAST(id AS text) LIMIT :limit
+""")  # a group has at most some thousand, and an index leads to them
 
 
 async def view(connection: AsyncConnection, id: str) -> RolloutView:
@@ -116,3 +121,9 @@ async def view(connection: AsyncConnection, id: str) -> RolloutView:
     if row is None:
         raise NotFound(f"there is no rollout {id}")
     return views.view(RolloutView, row)
+
+
+async def of_group(connection: AsyncConnection, group: str, after: tuple[int, str], limit: int) -> list[RolloutView]:
+    """The group's rollouts in the order of slot and id, above `after`."""
+    found = {"group": group, "slot": after[0], "id": after[1], "limit": limit}
+    return [views.view(RolloutView, row) for row in await connection.execute(_OF_GROUP, found)]

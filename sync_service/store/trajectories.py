@@ -139,11 +139,15 @@ async def forget_fates(connection: AsyncConnection, run: str, steps: list[int]) 
     await connection.execute(_FORGET_FATES, {"run": run, "steps": steps})
 
 
-_VIEW = text("""
+_COLUMNS = """
 SELECT id, run, rollout_id AS rollout, group_id AS "group", state, coalesce(reason, unscored_reason) AS reason,
     r_format, r_expert, tokens, version_epoch, version_step, version_updates, received_at, batch_step AS step,
     multiplicity
-FROM trajectories WHERE id = CAST(:id AS uuid)
+FROM trajectories
+"""
+_VIEW = text(f"{_COLUMNS} WHERE id = CAST(:id AS uuid)")
+_OF_GROUP = text(f"""{_COLUMNS}
+WHERE group_id = CAST(:group AS uuid) AND CAST(id AS text) > :id ORDER BY CAST(id AS text) LIMIT :limit
 """)
 
 
@@ -153,3 +157,9 @@ async def view(connection: AsyncConnection, id: str) -> TrajectoryRecord:
     if row is None:
         raise NotFound(f"there is no trajectory {id}")
     return views.view(TrajectoryRecord, row)
+
+
+async def of_group(connection: AsyncConnection, group: str, after: str, limit: int) -> list[TrajectoryRecord]:
+    """The trajectories of the group's rollouts in the order of their ids, above `after`."""
+    found = {"group": group, "id": after, "limit": limit}
+    return [views.view(TrajectoryRecord, row) for row in await connection.execute(_OF_GROUP, found)]

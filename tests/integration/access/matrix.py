@@ -30,6 +30,8 @@ SYNC = HEALTH | {
     "POST /v1/groups:batch": "planner",
     "GET /v1/groups/{group}": "planner executor viewer operator",
     "GET /v1/runs/{run}/groups": "planner executor viewer operator",
+    "GET /v1/groups/{group}/rollouts": "planner executor viewer operator",
+    "GET /v1/groups/{group}/trajectories": "planner executor viewer operator",
     "POST /v1/groups/{group}:discard": "operator",
     "PUT /v1/rollouts/{rollout}": "planner",
     "POST /v1/rollouts:batch": "planner",

@@ -4,8 +4,9 @@ import pytest
 
 from shared.errors import BodyConflict, Conflict, InvalidInput, InvalidTransition, NotFound
 from shared.ids import new_id
-from shared.schemas.rollout import GroupBatch, GroupBatchResult, GroupItem, GroupOpen
-from shared.schemas.views import TrajectoryRecord
+from shared.schemas.base import Page
+from shared.schemas.rollout import GroupBatch, GroupBatchResult, GroupItem, GroupOpen, GroupView
+from shared.schemas.views import RolloutView, TrajectoryRecord
 from sync_service import reaper
 from tests.integration.sync.builder import Builder
 
@@ -140,6 +141,31 @@ async def test_groups_are_listed_by_state_in_the_order_of_their_places(build: Bu
     await build.post(f"/v1/groups/{opened[2]}:discard")
     assert [view.group for view in await build.client.groups(build.run)] == opened[:2] + opened[3:]
     assert [view.group for view in await build.client.groups(build.run, state="discarded")] == [opened[2]]
+
+
+async def test_groups_are_listed_by_step(build: Builder) -> None:
+    await build.declare(staleness=2)
+    opened = [await build.open(step, index) for step in (1, 2, 3) for index in (0, 1)]
+    page = await build.get(f"/v1/runs/{build.run}/groups?step=2", Page[GroupView])
+    assert [view.group for view in page.items] == opened[2:4]
+
+
+async def test_a_group_lists_its_rollouts_and_their_trajectories_in_pages(build: Builder) -> None:
+    await build.declare(groups_per_step=1)
+    rollouts = await build.fill(1, calls=2)
+    group = rollouts[0].body.group
+    late = build.rollout(group, 0, calls=1)
+    await build.report(late)
+    for noun, view, ids in (
+        ("rollouts", RolloutView, {item.id for item in [*rollouts, late]}),
+        ("trajectories", TrajectoryRecord, {id for r in [*rollouts, late] for id in r.body.executor_trajectories}),
+    ):
+        listed = await build.client._list(f"/v1/groups/{group}/{noun}?limit=2", Page[view])
+        assert {item.id for item in listed} == ids
+        assert len(listed) == len(ids)
+        assert listed[0] == await build.get(f"/v1/{noun}/{listed[0].id}", view)
+    with pytest.raises(NotFound):
+        await build.get(f"/v1/groups/{new_id()}/rollouts", Page[RolloutView])
 
 
 async def test_long_lists_come_in_pages(build: Builder) -> None:
