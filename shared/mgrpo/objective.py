@@ -40,15 +40,16 @@ def objective(
     config: ObjectiveConfig,
     ref: Tensor | None = None,
     old: Tensor | None = None,
-) -> tuple[Tensor, dict[str, float]]:
-    """The loss of one micro-batch of live rows, and its statistics as sums (`merge` adds them).
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The loss of one micro-batch of live rows, and its statistics as sums (`merge` adds them, once they are read).
 
     `new` (with gradient), `sampled`, `ref`: log-probs [rows, length]; `mask` [rows, length] is 1 on trained tokens, and
     where it is 0 the log-probs may hold anything; `advantages`, `multiplicities`: [rows]; `denominator`: of that name.
+    Nothing here waits for the device: a row that has no trained token is `denominator`'s to refuse.
     `old` defaults to `new.detach()` for old 'recomputed', which one optimiser step a batch makes exact.
     """
     trained = mask.bool()
-    _check(trained, config, ref, old)
+    _check(config, ref, old)
     before = (new if old is None else old).detach()
     gap = _difference(before, sampled, trained)
     rho = _ratio(_difference(new, sampled if config.old == "sampled" else before, trained), config)
@@ -65,9 +66,7 @@ def objective(
     return loss, _sums(trained * multiplicities.unsqueeze(1), acts, rho, gap, kl)
 
 
-def _check(trained: Tensor, config: ObjectiveConfig, ref: Tensor | None, old: Tensor | None) -> None:
-    if not trained.any(dim=1).all():
-        raise InvalidInput("a row has an empty mask: nothing of it was sampled by this policy")
+def _check(config: ObjectiveConfig, ref: Tensor | None, old: Tensor | None) -> None:
     if config.kl_coef and ref is None:
         raise InvalidInput("kl_coef is set, but there are no log-probs of the reference model")
     if old is not None and config.old == "sampled":
@@ -91,12 +90,11 @@ def _k3(ref_minus_new: Tensor) -> Tensor:
     return ref_minus_new.exp() - ref_minus_new - 1
 
 
-def _sums(weight: Tensor, acts: Tensor, rho: Tensor, gap: Tensor, kl: Tensor) -> dict[str, float]:
+def _sums(weight: Tensor, acts: Tensor, rho: Tensor, gap: Tensor, kl: Tensor) -> dict[str, Tensor]:
     """Sums over trained tokens, each counted by its row's multiplicity; `gap_max` is a maximum."""
     with torch.no_grad():
         terms = {"tokens": 1.0, "clipped_tokens": acts, "ratio_sum": rho, "gap_sum": gap.abs(), "kl_sum": kl}
-        sums = torch.stack([(weight * term).sum() for term in terms.values()] + [gap.abs().max()])
-    return dict(zip([*terms, "gap_max"], sums.double().tolist(), strict=True))
+        return {key: (weight * term).sum() for key, term in terms.items()} | {"gap_max": gap.abs().max()}
 
 
 def merge(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:

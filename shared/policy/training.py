@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import partial, reduce
 
 import torch
 from torch import Tensor
@@ -72,14 +72,12 @@ class Trainer:
         live = [example for example in examples if not example.dead]
         if not live:
             return None
-        losses, sums = [], {}
+        run: list[tuple[Tensor, dict[str, Tensor]]] = []
         parts = split(live, self.config.micro_batch_tokens)
         with recomputed_layers(self.model) if self.config.gradient_checkpointing else nullcontext():
             for part in self._share(parts):
-                part_loss, part_sums = self._micro_batch(collate(part, self.model.device), whole)
-                losses.append(part_loss)
-                sums = merge(sums, part_sums)
-        loss, sums = self._total(float(sum(losses)), sums)
+                run.append(self._micro_batch(collate(part, self.model.device), whole))
+        loss, sums = self._total(*_read(run))
         if not math.isfinite(loss):
             self.discard()
             raise TandemError(f"the loss of step {step} is {loss}; the weights were left as they were")
@@ -154,7 +152,8 @@ class Trainer:
                 f"policy.trainer.max_gap, {bound:g}; the weights were left as they were"
             )
 
-    def _micro_batch(self, batch: MicroBatch, whole: float) -> tuple[Tensor, dict[str, float]]:
+    def _micro_batch(self, batch: MicroBatch, whole: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss and the sums, on the device still: the next micro-batch need not wait for them."""
         ref = None
         if self._reference is not None:
             with torch.no_grad(), self._base():
@@ -171,7 +170,7 @@ class Trainer:
             ref,
         )
         loss.backward()
-        return loss.detach().double(), sums  # on the device still: the next micro-batch need not wait for it
+        return loss.detach(), sums
 
     def _base(self) -> AbstractContextManager[None]:
         return without_adapters(self.model) if self.config.lora else nullcontext()
@@ -179,6 +178,16 @@ class Trainer:
     def _logprobs(self, model: PreTrainedModel, batch: MicroBatch) -> Tensor:
         with torch.autocast(model.device.type, torch.bfloat16, enabled=self._autocast):
             return trained_logprobs(model, batch.tokens, batch.mask, self._temperature)
+
+
+def _read(run: Sequence[tuple[Tensor, dict[str, Tensor]]]) -> tuple[float, dict[str, float]]:
+    """The loss and the sums of all micro-batches, added in their order; waits for the device once."""
+    if not run:
+        return 0.0, {}
+    keys = list(run[0][1])
+    table = torch.stack([torch.stack([loss, *sums.values()]) for loss, sums in run]).double().tolist()
+    rows = [dict(zip(keys, values, strict=True)) for _, *values in table]
+    return sum(row[0] for row in table), reduce(merge, rows)
 
 
 def _statistics(sums: dict[str, float]) -> dict[str, float]:

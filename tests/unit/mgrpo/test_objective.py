@@ -57,7 +57,7 @@ def forward(rows, config, total, old=None):
     )
     loss.backward()
     gradients = [g[: len(r["mask"])].tolist() for g, r in zip(new.grad, rows, strict=True)]
-    return loss.item(), gradients, sums
+    return loss.item(), gradients, {key: value.item() for key, value in sums.items()}
 
 
 @pytest.mark.parametrize("case", VECTORS, ids=[str(i) for i in range(len(VECTORS))])
@@ -228,11 +228,17 @@ def test_dead_rows_count_in_the_denominator_only():
 
 
 def test_a_row_with_an_empty_mask_is_refused():
-    row = {"mask": [0, 0], "new": [-1.0, -1.0], "sampler": [-1.0, -1.0], "advantage": 1.0, "multiplicity": 1}
-    with pytest.raises(InvalidInput, match="empty mask"):
-        forward([row], ObjectiveConfig(), 1.0)
     with pytest.raises(InvalidInput, match="empty mask"):
         denominator([1], [0], ObjectiveConfig())
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_value_is_read_from_the_device(variant):
+    config = ObjectiveConfig(**variant)
+    rows, row = torch.zeros(2, 3, device="meta"), torch.zeros(2, device="meta")  # they hold no values to read
+    ref = rows if config.kl_coef else None
+    loss, sums = objective(rows, rows, rows, row, row, 1.0, config, ref)
+    assert {value.device.type for value in [loss, *sums.values()]} == {"meta"}
 
 
 def test_a_missing_reference_and_a_needless_old_are_refused():
