@@ -44,6 +44,7 @@ from shared.schemas.stream import (
     StepStatistics,
     StreamClaim,
 )
+from shared.schemas.verdict import Verdict
 
 M = TypeVar("M", bound=BaseModel)
 I = TypeVar("I", RolloutItem, TrajectoryItem)  # noqa: E741 - an item
@@ -99,6 +100,10 @@ class SyncClient:
     async def steps(self, run: str, *, after: int = 0) -> list[StepStatistics]:
         """The statistics of every acked step above `after`, both roles, in order."""
         return await self._list(f"/v1/runs/{run}/steps?after={after}", Page[StepStatistics])
+
+    async def verdict(self, run: str) -> Verdict:
+        """Whether the run is healthy, why not, what may be done, and when it ends."""
+        return await self._call("GET", f"/v1/runs/{run}/verdict", None, Verdict)
 
     async def drain(self, run: str) -> RunView:
         """Open nothing more; the run finishes when all that was cut is acked."""

@@ -12,6 +12,7 @@ from sync_service.routes import (
     runs,
     streams,
     trajectories,
+    verdict,
     workers,
 )
 
@@ -19,6 +20,7 @@ from sync_service.routes import (
 def all_routes() -> APIRouter:
     """Everything under `/v1`."""
     router = APIRouter(prefix="/v1")
-    for module in (rollouts, trajectories, groups, streams, workers, policies, runs, deliveries, events, audit):
+    data = (rollouts, trajectories, groups, streams, workers, policies, runs, verdict, deliveries)
+    for module in (*data, events, audit):
         router.include_router(module.router)
     return router

@@ -11,9 +11,12 @@ from sync_service.store import deliveries as deliveries
 from sync_service.store import events as events
 from sync_service.store import groups as groups
 from sync_service.store import keys as keys
+from sync_service.store import live as live
 from sync_service.store import locks as locks
+from sync_service.store import overview as overview
 from sync_service.store import policies as policies
 from sync_service.store import purge as purge
+from sync_service.store import recent as recent
 from sync_service.store import rollouts as rollouts
 from sync_service.store import runs as runs
 from sync_service.store import stalls as stalls

@@ -9,7 +9,7 @@ from typing import Any
 from shared.cli.demo.grid import AFTER, BEFORE, MODES, Grid
 from shared.cli.demo.metrics import Metrics
 from shared.cli.demo.settings import Settings, trained
-from shared.cli.demo.verdict import verdict
+from shared.learning import learning
 from shared.schemas.run import RunStatus
 from shared.schemas.stream import StepStatistics
 
@@ -19,10 +19,11 @@ EDGE = 10
 def summarise(settings: Settings, metrics: Metrics, grid: Grid, status: RunStatus, seconds: dict[str, float]) -> dict:
     """A JSON-ready tree with keys in whole words."""
     rise = grid.rise("sampled")
+    judged = learning([step.statistics for step in metrics.steps("planner")])
     return {
         "run": status.run,
         "state": status.state,
-        "verdict": "SATURATED" if verdict(metrics.steps("planner")) == "SATURATED" else _verdict(rise.low),
+        "verdict": "SATURATED" if judged == "SATURATED" else _verdict(rise.low),
         "accuracy": {mode: _cells(grid, mode) for mode in MODES},
         "validation_accuracy": {str(step): value for step, value in sorted(metrics.validations.items())},
         "reward": {role: _edges(metrics.steps(role), "reward_mean") for role in trained(settings)},

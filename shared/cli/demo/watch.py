@@ -10,9 +10,9 @@ from shared.cli.demo.evaluations import EvaluationFailed, Evaluator
 from shared.cli.demo.metrics import Metrics
 from shared.cli.demo.services import Services
 from shared.cli.demo.settings import Settings, run_name, trained
-from shared.cli.demo.verdict import verdict
 from shared.client import SyncClient
 from shared.errors import NotFound, Unavailable, UserError
+from shared.learning import learning
 from shared.schemas import Role
 from shared.schemas.invocation import EvaluationRequest
 from shared.schemas.run import RunStatus
@@ -100,7 +100,7 @@ class Watch:
         return f"reward {sum(rewards) / len(rewards):.2f}{validation if role == 'planner' else ''}" if rewards else ""
 
     def _judge(self) -> None:
-        judged = verdict(self.metrics.steps("planner"))
+        judged = learning([step.statistics for step in self.metrics.steps("planner")])
         if judged == "NOT LEARNING" and self.settings.demo.learning_verdict:
             raise NotLearning(
                 "NOT LEARNING: nearly every group of the last 10 steps is dead, and few answers are right"

@@ -20,6 +20,7 @@ SYNC = HEALTH | {
     "GET /v1/runs": "viewer operator",
     "GET /v1/runs/{run}": "planner executor viewer operator",
     "GET /v1/runs/{run}/status": "planner executor viewer operator",
+    "GET /v1/runs/{run}/verdict": "planner executor viewer operator",
     "GET /v1/runs/{run}/steps": "planner executor viewer operator",
     "POST /v1/runs/{run}:pause": "operator",
     "POST /v1/runs/{run}:resume": "operator",

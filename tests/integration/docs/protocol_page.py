@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from shared.schemas import base, events, invocation, rollout, run, stream, views
+from shared.schemas import base, events, invocation, rollout, run, stream, verdict, views
 from tests.integration.docs.markdown import ROOT, Block, blocks, sections, tables
 
 PAGE = ROOT / "docs" / "protocol.md"
 EXAMPLES = blocks(PAGE, "json")
 TABLES = tables(PAGE.read_text())
 FIELDS = [table for table in TABLES if table[0][1:] == ["default", "meaning"]]
-MODULES: tuple[ModuleType, ...] = (base, events, invocation, rollout, run, stream, views)
+MODULES: tuple[ModuleType, ...] = (base, events, invocation, rollout, run, stream, verdict, views)
 
 
 class Call(NamedTuple):

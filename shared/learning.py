@@ -1,23 +1,21 @@
-"""Does it learn? A verdict on the last steps' groups, from the statistics that the planner's trainer acked."""
+"""Does it learn? A judgement on the last steps' groups, from the statistics that the planner's trainer acked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
-
-from shared.schemas.stream import StepStatistics
 
 WINDOW = 10
 DEAD_SHARE = 0.9
 SOLVED_AT = 0.5
 
-Verdict = Literal["LEARNING", "NOT LEARNING", "SATURATED"]
+Learning = Literal["LEARNING", "NOT LEARNING", "SATURATED"]
 
 
-def verdict(planner_steps: Sequence[StepStatistics]) -> Verdict:
+def learning(planner_steps: Sequence[Mapping[str, float]]) -> Learning:
     """NOT LEARNING: over 90% of the groups of ten steps in a row are dead, and their mean r_correct is under 0.5.
 
-    Dead groups with a higher r_correct are solved ones: SATURATED.
+    Dead groups with a higher r_correct are solved ones: SATURATED. `planner_steps`: each step's statistics, in order.
     """
-    window = [step.statistics for step in planner_steps[-WINDOW:]]
+    window = planner_steps[-WINDOW:]
     groups = sum(s.get("groups", 0.0) for s in window)
     if len(window) < WINDOW or not groups:
         return "LEARNING"
