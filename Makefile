@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # Another package index for torch, for example https://download.pytorch.org/whl/cpu (see README, "Which torch").
 TORCH_INDEX ?=
 ARGS ?=
+# Test files that run at once; each of these processes has a Postgres and a Valkey of its own.
+WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .PHONY: bench-sample bench-overlap bench-env bench-train bench-sync bench-peers help demo demo-llm test test-vllm check openapi faults clean
@@ -26,7 +28,7 @@ demo-llm: $(VENV)/installed  ## the same with a real language model in both role
 	$(BIN)/tandem demo-llm $(ARGS)
 
 test: $(VENV)/installed  ## run every test, with a real Postgres and Valkey (ARGS="-k name" to choose)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-vllm: $(VENV)/installed  ## the sampler on a real vLLM, on a CPU; makes its environment in runs/peers/vllm (3.5 GB)
 	$(BIN)/python -m pytest -m vllm tests/vllm $(ARGS)
