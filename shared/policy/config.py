@@ -75,7 +75,7 @@ class PoolConfig(Config):
     trainer_shards: Count | None = None
     """Processes that the trained weights and the optimiser's state are spread over, 1 where unset."""
     collective_timeout_s: Annotated[float, Field(gt=0)] | None = None
-    """The longest that a shard waits for the others within a step, 300 s where unset; then all of them end."""
+    """The longest that a shard may be behind the others within a call, 300 s where unset; then all of them end."""
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> "PoolConfig":

@@ -51,6 +51,8 @@ class SamplerPool:
     replica are sent again: to one with the weights that it had, where there is one.
     """
 
+    probes = False
+
     def __init__(
         self,
         start: Callable[[int], Awaitable[SamplerProcess]],

@@ -13,13 +13,15 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, distributed
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel
 
 from shared.config import parse
+from shared.errors import Unavailable
 from shared.mgrpo.objective import merge
 from shared.policy.batches import Example, MicroBatch, join
+from shared.policy.child import START_S
 from shared.policy.config import TrainerConfig
 from shared.policy.folder import OPTIMIZER_FILE
 from shared.policy.memory import MemoryPlan, device_memory, plan_memory
@@ -28,7 +30,7 @@ from shared.policy.optimizer import load_optimizer_state, optimizer_state
 from shared.policy.pool.balance import share
 from shared.policy.pool.head import check_head, trained_logprobs
 from shared.policy.pool.memory import gathered_bytes, plan_of_shard
-from shared.policy.pool.sharding import clip, overwrite, portion, shard, untied, whole, zero_frozen
+from shared.policy.pool.sharding import clip, group_of, overwrite, portion, shard, untied, whole, zero_frozen
 from shared.policy.trainer_child import TrainerService
 from shared.policy.training import Trainer
 from shared.policy.types import TrainRow, Trajectory
@@ -36,6 +38,8 @@ from shared.policy.weights import FILE, ONE_FILE, file_checksum, read_weights
 from shared.schemas.base import PolicyVersion
 
 BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
+TIMED_OUT = "Timed out waiting"
+"""What gloo says of a collective that the others have not joined; NCCL ends the process."""
 
 
 class ShardTrainer(Trainer):
@@ -49,7 +53,7 @@ class ShardTrainer(Trainer):
         keys = sorted(sums)
         mine = torch.tensor([loss, *(sums[key] for key in keys)], dtype=torch.float64, device=self.model.device)
         rows = [torch.empty_like(mine) for _ in range(distributed.get_world_size())]
-        distributed.all_gather(rows, mine)
+        distributed.all_gather(rows, mine, group=group_of(self.model))
         total, merged = 0.0, {}
         for part, *values in (row.tolist() for row in rows):
             total += part
@@ -84,10 +88,12 @@ class ShardService(TrainerService):
             init_method=settings["rendezvous"],
             rank=settings["rank"],
             world_size=settings["shards"],
-            timeout=timedelta(seconds=settings["collective_s"]),
+            timeout=timedelta(seconds=START_S),
         )
         self._rank: int = settings["rank"]
-        self._mesh = init_device_mesh(device.type, (settings["shards"],))
+        self._collective_s: float = settings["collective_s"]
+        group = distributed.new_group(timeout=timedelta(seconds=self._collective_s))  # the start may take longer
+        self._mesh = DeviceMesh.from_group(group, device.type)
         self._config = parse(TrainerConfig, settings["trainer"])
         self._half = settings["dtype"] == "bfloat16"
         self._whole: MemoryPlan | None = None
@@ -116,6 +122,15 @@ class ShardService(TrainerService):
         assert self._whole is not None
         available = device_memory(self._trainer.model.device)
         return replace(plan_of_shard(self._whole, self._gathered, self._mesh.size()), available=available)
+
+    def _answer(self, method: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return super()._answer(method, arguments)
+        except RuntimeError as error:
+            if TIMED_OUT not in str(error):
+                raise
+            setting = f"{self._collective_s:g} s (policy.pool.collective_timeout_s)"
+            return {"error": Unavailable(f"shard {self._rank} waited for another for {setting}").problem()}
 
     def _accumulate(
         self, rows: list[dict[str, Any]], step: int, trajectories: Sequence[dict[str, Any]] = ()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+from torch.distributed import ProcessGroup
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
@@ -26,6 +27,13 @@ def shard(model: PreTrainedModel, mesh: DeviceMesh) -> PreTrainedModel:
         sharded.set_force_sum_reduction_for_comms(True)
         sharded.set_gradient_divide_factor(1.0)
     return model
+
+
+def group_of(model: PreTrainedModel) -> ProcessGroup:
+    """The ranks of a sharded model, whose collectives have the deadline of its mesh."""
+    weight = next(model.parameters())
+    assert isinstance(weight, DTensor)
+    return weight.device_mesh.get_group()
 
 
 def whole(tensors: Mapping[str, Tensor], keep: bool) -> dict[str, Tensor]:

@@ -10,11 +10,9 @@ from shared.policy.config import PolicyConfig
 from shared.policy.pool.cluster import Cluster
 from shared.policy.pool.remote import RemoteChild
 from shared.policy.pool.sampler import SamplerPool
-from shared.policy.pool.trainer import ShardedTrainer
+from shared.policy.pool.trainer import COLLECTIVE_S, ShardedTrainer
 from shared.policy.processes import SamplerProcess, cores, trainer_settings
 from shared.policy.sampler import TransformersSampler
-
-COLLECTIVE_S = 300.0
 
 
 class RayPool:
@@ -55,14 +53,15 @@ class RayPool:
         pool = self._config.pool
         count = pool.trainer_shards or 1
         settings = trainer_settings(self._config, store, total_steps)
-        settings |= {"shards": count, "collective_s": pool.collective_timeout_s or COLLECTIVE_S}
+        collective_s = pool.collective_timeout_s or COLLECTIVE_S
+        settings |= {"shards": count, "collective_s": collective_s}
         shards = [
             RemoteChild("shard", f"trainer-{rank}", settings | {"rank": rank}, logs, self._threads, self._gpus)
             for rank in range(count)
         ]
         await self._place(shards)
         self._cluster.keep()
-        return ShardedTrainer(shards, store, self._cluster.release)
+        return ShardedTrainer(shards, store, collective_s, self._cluster.release)
 
     async def _place(self, shards: list[RemoteChild]) -> None:
         """They meet at the machine of the first. DeadlineExceeded: the cluster is too small, and stays so."""

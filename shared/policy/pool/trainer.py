@@ -6,11 +6,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from shared.errors import Unavailable
+from shared.errors import DeadlineExceeded, Unavailable
 from shared.policy.child import CALL_S, CLOSE_S
 from shared.policy.pool.sampler import nothing
 from shared.policy.processes import TrainerProcess
 from shared.policy.records import connect, read
+
+COLLECTIVE_S = 300.0
 
 
 class ShardedTrainer:
@@ -21,11 +23,16 @@ class ShardedTrainer:
     """
 
     def __init__(
-        self, shards: Sequence[TrainerProcess], store: Path, closed: Callable[[], Awaitable[None]] = nothing
+        self,
+        shards: Sequence[TrainerProcess],
+        store: Path,
+        collective_s: float = COLLECTIVE_S,
+        closed: Callable[[], Awaitable[None]] = nothing,
     ) -> None:
-        """`closed` is awaited at the very end."""
+        """`collective_s`: the longest that a shard may be behind the others; `closed` is awaited at the very end."""
         self._shards = shards
         self._store = store
+        self._collective_s = collective_s
         self._turn = asyncio.Lock()
         self._death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._watch = asyncio.create_task(self._watch_shards(), name="trainer-shards")
@@ -64,8 +71,7 @@ class ShardedTrainer:
         async with self._turn:
             if method == "accumulate":
                 arguments = arguments | {"trajectories": await asyncio.to_thread(self._read, arguments["rows"])}
-            calls = [shard.call(method, arguments, timeout_s) for shard in self._shards]
-            answers = await asyncio.gather(*calls, return_exceptions=True)
+            answers = await self._answers(method, arguments, timeout_s)
         faults = [answer for answer in answers if isinstance(answer, BaseException)]
         if not faults:
             return answers[0]
@@ -74,6 +80,22 @@ class ShardedTrainer:
             await self._end(f"a trainer shard failed in {method}: {faults[0]}")
             raise Unavailable(self._death.result() if self._death.done() else "the trainer is closed") from faults[0]
         raise faults[0]
+
+    async def _answers(self, method: str, arguments: dict[str, Any], timeout_s: float) -> list[Any]:
+        """What each shard answers or raises, in their order.
+
+        They meet within a call, and so end it together: one that is still silent `collective_s` after the first answer
+        hangs. The others tell of it themselves where they wait for it in a collective: then nobody waits any longer.
+        """
+        calls = [asyncio.ensure_future(shard.call(method, arguments, timeout_s)) for shard in self._shards]
+        done, late = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        told = next((fault for call in done if isinstance(fault := call.exception(), Unavailable)), None)
+        if late:
+            _, late = await asyncio.wait(late, timeout=0 if told else self._collective_s)
+        for call in late:
+            call.cancel()
+        hangs = told or DeadlineExceeded(f"one did not answer within {self._collective_s:g} s of the others")
+        return [hangs if call in late else call.exception() or call.result() for call in calls]
 
     def _read(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows' trajectories: a shard may be on another machine than the store."""

@@ -37,13 +37,15 @@ def settings_of(config: PolicyConfig, store: TrajectoryStore) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def sharded(settings: dict[str, Any], store: Path, logs: Path, count: int = 2) -> AsyncGenerator[ShardedTrainer]:
-    meet = {"shards": count, "rendezvous": f"file://{logs / 'meet'}", "collective_s": 60.0}  # no port can be taken
+async def sharded(
+    settings: dict[str, Any], store: Path, logs: Path, count: int = 2, collective_s: float = 60.0
+) -> AsyncGenerator[ShardedTrainer]:
+    meet = {"shards": count, "rendezvous": f"file://{logs / 'meet'}", "collective_s": collective_s}  # no port is taken
     children = [
         await Child.spawn("shard", settings | meet | {"rank": rank}, logs / f"shard-{rank}.log", 1)
         for rank in range(count)
     ]
-    trainer = ShardedTrainer(children, store)
+    trainer = ShardedTrainer(children, store, collective_s)
     try:
         await trainer.ready()
         yield trainer
@@ -152,3 +154,47 @@ async def test_a_shard_that_is_killed_within_a_step_ends_all_of_them(config, sto
         with pytest.raises(Unavailable):
             await shards.call("discard")
         assert not [p for p in psutil.Process().children() if "shard" in words(p)]
+
+
+async def test_a_shard_that_hangs_within_a_step_ends_all_of_them_with_one_line(config, store, rows, tmp_path):
+    async with sharded(settings_of(config, store), store.path, tmp_path, collective_s=2) as shards:
+        _, second = (p for p in psutil.Process().children() if "shard" in words(p))
+        second.suspend()
+        with pytest.raises(Unavailable) as fault:
+            await asyncio.wait_for(shards.call("accumulate", {"rows": rows, "step": 1}), 60)
+        setting = "2 s (policy.pool.collective_timeout_s)"
+        line = f"a trainer shard failed in accumulate: shard 0 waited for another for {setting}"
+        assert fault.value.detail == await asyncio.wait_for(shards.died(), 60) == line
+        assert not [p for p in psutil.Process().children() if "shard" in words(p)]
+
+
+class Silent:
+    """A shard that answers no call, or answers at once."""
+
+    info: dict[str, Any] = {}
+
+    def __init__(self, answers: bool) -> None:
+        self.answers, self.closed = answers, False
+
+    async def ready(self) -> None: ...
+
+    async def call(self, method: str, arguments: dict[str, Any] | None = None, timeout_s: float = 0.0) -> str:
+        await asyncio.sleep(0 if self.answers else 3600)
+        return "answered"
+
+    async def died(self) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async def close(self, timeout_s: float = 0.0) -> None:
+        self.closed = True
+
+
+async def test_a_shard_that_hangs_once_the_others_have_what_they_need_of_it_ends_all_of_them(tmp_path):
+    parts = [Silent(True), Silent(False)]
+    shards = ShardedTrainer(parts, tmp_path, collective_s=0.05)
+    with pytest.raises(Unavailable, match="failed in apply: one did not answer within"):
+        await asyncio.wait_for(shards.call("apply", {"step": 1}), 60)
+    assert "did not answer" in await shards.died()
+    assert all(part.closed for part in parts)
+    await shards.close()
