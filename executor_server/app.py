@@ -43,8 +43,9 @@ from shared.schemas.invocation import InvocationAnswer, InvocationRequest
 from shared.schemas.rollout import TrajectoryItem
 from shared.schemas.run import RunSpec
 from shared.serving.access import guard_server
-from shared.serving.metrics import install_server_metrics
+from shared.serving.metrics import ServerMetrics, install_server_metrics
 from shared.serving.routes import install_common_routes, json, part, ready
+from shared.serving.sinks import open_sinks
 from shared.serving.station import station
 from shared.serving.submitter import Submitter
 from shared.serving.watch import watch
@@ -81,7 +82,7 @@ def create_app(config: ExecutorConfig, *, sync: httpx.AsyncBaseTransport | None 
         openapi_extra=openapi_body(InvocationRequest),
     )(invoke)
     one_lane(app, config.admission)
-    install_server_metrics(app)
+    install_server_metrics(app, config, "executor")
     install_protocol(app)
     install_requests(app)
     guard_server(app, config)
@@ -102,7 +103,9 @@ async def invoke(
 
 async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseTransport | None) -> None:
     """The root task: start everything, run every loop, and put everything away again."""
+    metrics: ServerMetrics = app.state.metrics
     async with AsyncExitStack() as stack:
+        sinks = await stack.enter_async_context(open_sinks(config.metrics, config.run, "executor"))
         here = await stack.enter_async_context(station(config, "executor", lambda e: Toolbox(e.tools()), wire))
         app.state.on_stop = here.member.drain
         declared: asyncio.Future[RunSpec] = asyncio.get_running_loop().create_future()
@@ -111,6 +114,7 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
         )
         scoring = Scoring(here.environment, here.policy.store, submitter, declared)
         stack.callback(scoring.close)
+        metrics.gauge("tandem_scores_waiting", "Trajectories that are not judged yet.", lambda: scoring.waiting)
         agent = Agent(
             environment=here.environment,
             sampler=here.policy.sampler,
@@ -122,10 +126,11 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
             params=config.sampling,
             checkpoint_path=here.policy.checkpoint_path,
         )
-        invocations = Invocations(agent, config.invocation_deadline_s)
+        invocations = Invocations(agent, config.invocation_deadline_s, metrics.flights("invocation"))
         stack.push_async_callback(invocations.close)
         await scoring.recover(config.run)  # before the first new one is stored, which would be scored twice
         app.state.parts = Parts(config, here.policy, invocations, submitter)
+        metrics.show(here.policy, submitter, here.member)
         async with asyncio.TaskGroup() as loops:
             loops.create_task(watch(here.policy))
             loops.create_task(here.member.heartbeats())
@@ -136,4 +141,5 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
             declared.set_result(spec)
             if submitter.trained:
                 every = config.policy.checkpoints.every
-                loops.create_task(train(here.policy, here.stream(), spec, here.member, checkpoint_every=every))
+                stream = here.stream(metrics.progress(sinks))
+                loops.create_task(train(here.policy, stream, spec, here.member, checkpoint_every=every))

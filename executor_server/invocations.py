@@ -11,6 +11,7 @@ from typing import Protocol
 from shared.agents.loop import Episode
 from shared.errors import BodyConflict, DeadlineExceeded, Unavailable
 from shared.schemas.invocation import InvocationAnswer, InvocationRequest
+from shared.serving.flights import Flight, Flights
 
 
 class Work(Protocol):
@@ -40,9 +41,10 @@ class _Running:
 class Invocations:
     """Runs `work` once for each id, any number of ids at once."""
 
-    def __init__(self, work: Work, deadline_s: float) -> None:
+    def __init__(self, work: Work, deadline_s: float, flights: Flights | None = None) -> None:
         self._work = work
         self._deadline_s = deadline_s
+        self._flights = flights or Flights("invocation")
         self._running: dict[str, _Running] = {}
 
     async def answer(self, invocation: str, request: InvocationRequest) -> InvocationAnswer:
@@ -82,13 +84,23 @@ class Invocations:
         stored = await self._work.recall(invocation, request) if request.evaluation is None else None
         if stored is not None:
             return stored
+        with self._flights.one() as flight:
+            return await self._work_on(invocation, running, flight)
+
+    async def _work_on(self, invocation: str, running: _Running, flight: Flight) -> InvocationAnswer:
         try:
             async with asyncio.timeout(self._deadline_s):
-                episode = await self._work.sample(request)
+                episode = await self._work.sample(running.request)
+        except asyncio.CancelledError:
+            flight.outcome = "cancelled"
+            raise
         except TimeoutError:
+            flight.outcome = "deadline"
             raise DeadlineExceeded(f"the invocation took longer than {self._deadline_s:g} s") from None
         running.sampled = True  # from here on nothing cancels it: it will be stored, scored and submitted
-        return await self._work.keep(invocation, request, episode)
+        answer = await self._work.keep(invocation, running.request, episode)
+        flight.outcome = answer.status
+        return answer
 
     def _abandon(self, invocation: str, running: _Running) -> None:
         if running.task and not running.sampled:

@@ -33,11 +33,14 @@ class Scoring:
         self._store = store
         self._submitter = submitter
         self._spec = spec
+        self.waiting = 0
+        """Stored trajectories that are not judged and reported yet."""
         self._arrived: asyncio.Queue[Trajectory] = asyncio.Queue()
         self._threads = ThreadPoolExecutor(JUDGEMENTS_AT_ONCE, thread_name_prefix="judge")
 
     def start(self, trajectory: Trajectory) -> None:
         """Take over a stored trajectory."""
+        self.waiting += 1
         self._arrived.put_nowait(trajectory)
 
     async def run(self) -> None:
@@ -69,6 +72,7 @@ class Scoring:
         report = _report(trajectory, r_format, r_expert)
         write = partial(self._store.set_facts, trajectory.id, trajectory.facts | {SCORE: r_expert})
         await self._submitter.submit(TrajectoryItem(id=trajectory.id, body=report), write)
+        self.waiting -= 1
 
 
 def _report(trajectory: Trajectory, r_format: int, r_expert: float | None) -> TrajectoryReport:

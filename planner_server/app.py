@@ -42,9 +42,10 @@ from shared.policy.policy import Policy
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
 from shared.schemas.rollout import RolloutItem
 from shared.serving.access import guard_server
-from shared.serving.metrics import install_server_metrics
+from shared.serving.metrics import ServerMetrics, install_server_metrics
 from shared.serving.routes import install_common_routes, json, part, ready
 from shared.serving.secrets import secret
+from shared.serving.sinks import open_sinks
 from shared.serving.station import station
 from shared.serving.submitter import Submitter
 from shared.serving.watch import watch
@@ -89,7 +90,7 @@ def create_app(config: PlannerConfig, wires: Wires = Wires()) -> FastAPI:
     starting(start_evaluation)
     app.get(path, dependencies=[VIEWER], response_model=EvaluationView)(evaluation_view)
     one_lane(app, config.admission)
-    install_server_metrics(app)
+    install_server_metrics(app, config, "planner")
     install_protocol(app)
     install_requests(app)
     guard_server(app, config)
@@ -113,7 +114,9 @@ async def evaluation_view(request: Request, evaluation: Id) -> Response:
 async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
     """The root task: start everything, run every loop, and put everything away again."""
     key = secret("EXECUTOR_KEY", config.executor_key_file)
+    metrics: ServerMetrics = app.state.metrics
     async with AsyncExitStack() as stack:
+        sinks = await stack.enter_async_context(open_sinks(config.metrics, config.run, "planner"))
         here = await stack.enter_async_context(station(config, "planner", lambda _: DELEGATE, wires.sync))
         app.state.on_stop = here.member.drain
         executor = ExecutorClient(
@@ -138,6 +141,7 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
         stack.push_async_callback(evaluations.close)
         submitter: Submitter[RolloutItem] = Submitter(here.sync.submit_rollouts, RolloutItem, here.policy.store)
         app.state.parts = Parts(here.policy, evaluations, submitter)
+        metrics.show(here.policy, submitter, here.member)
         reports = Reports(here.policy.store, submitter)
         async with asyncio.TaskGroup() as loops:
             loops.create_task(watch(here.policy))
@@ -147,7 +151,8 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
             submitter.trained = here.member.trains(spec, config.trains)
             if submitter.trained:
                 every = config.policy.checkpoints.every
-                loops.create_task(train(here.policy, here.stream(), spec, here.member, checkpoint_every=every))
+                stream = here.stream(metrics.progress(sinks))
+                loops.create_task(train(here.policy, stream, spec, here.member, checkpoint_every=every))
             await reports.recover()
             rollouts = RolloutLoop(
                 here.member,
@@ -158,5 +163,6 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
                 reports.report,
                 places=places,
                 attempts=attempts,
+                flights=metrics.flights("rollout"),
             )
             loops.create_task(rollouts.run())

@@ -19,6 +19,7 @@ from shared.ids import derived_id, new_id
 from shared.policy.types import SamplingParams
 from shared.schemas.rollout import GroupItem, GroupOpen, GroupView, RolloutReport
 from shared.schemas.run import RunSpec
+from shared.serving.flights import Flights
 from shared.serving.member import Member
 
 log = structlog.get_logger()
@@ -45,6 +46,7 @@ class RolloutLoop:
         *,
         places: int,
         attempts: int,
+        flights: Flights | None = None,
     ) -> None:
         self._member = member
         self._sync = sync
@@ -54,6 +56,7 @@ class RolloutLoop:
         self._report = report
         self._places = asyncio.Semaphore(places)
         self._attempts = attempts
+        self._flights = flights or Flights("rollout")
         self._horizon = Horizon(sync, member.run)
         self._started: set[str] = set()
 
@@ -106,7 +109,9 @@ class RolloutLoop:
 
     async def _slot(self, view: GroupView, slot: int) -> None:
         async with self._places:
-            ended = await self._attempt_until_done(view, slot)
+            with self._flights.one() as flight:
+                ended = await self._attempt_until_done(view, slot)
+                flight.outcome = "reported" if isinstance(ended, Rollout) else ended or "run-over"
         if isinstance(ended, Rollout):
             await self._report(ended.id, _reported(view, slot, ended), ended)
         elif ended is not None:

@@ -30,7 +30,7 @@ class Service:
         self.urgent = Database(config.database_url, config.reserved_connections)
         """Connections of their own for what must come in time: heartbeats, renewals, acks, health."""
         self.doorbell = doorbell
-        self.metrics = SyncMetrics()
+        self.metrics = SyncMetrics(config.disk_folder)
         self.feed = Feed(database, doorbell, self.metrics, config.event_streams_per_key)
         self.groups = Gatherer(self.open_groups)
         self.rollouts = Gatherer(self.submit_rollouts)
@@ -74,6 +74,7 @@ class Service:
 
     async def refresh_metrics(self) -> None:
         """Bring up to date what is read when somebody asks for the metrics."""
+        self.metrics.configured.set(self.config.redis_url is not None)
         self.metrics.doorbell.set(self.doorbell.connected)
         for name, database in {"bulk": self.database, "urgent": self.urgent}.items():
             self.metrics.pool.labels(name).set(database.in_use)

@@ -1,11 +1,12 @@
 """`/metrics` in Prometheus' text form: what every server counts of its requests, and a place for its own metrics.
 
-A registry belongs to one app, so that several apps can live in one process. Labels are routes, methods, states and
-codes: never an id, a name or a path, of which there are any number.
+A registry belongs to one app, so that several apps can live in one process. Labels are routes, methods, states, codes,
+and runs that an operator declared: never an id, a worker's name or a path, of which there are any number.
 """
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.responses import Response
@@ -26,6 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.http.admission import Lane
 from shared.http.guard import SCRAPER
+from shared.http.resources import Resources
 
 METHODS = frozenset({"GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH"})
 SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -35,10 +37,12 @@ SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 6
 class HttpMetrics:
     """What is counted of requests; `registry` takes a server's own metrics, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path = Path()) -> None:
+        """`folder` is on the disk that is watched."""
         disable_created_metrics()  # a second series for each, that says when this process first counted
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        self.registry.register(Resources(folder))
         labels = ("method", "route")
         self.requests = Counter(
             "tandem_http_requests", "Requests that were answered.", (*labels, "status"), registry=self.registry

@@ -12,6 +12,7 @@ from shared.http.loopback import Auth, check_host
 from shared.ids import Name
 from shared.policy.config import PolicyConfig
 from shared.policy.types import SamplingParams
+from shared.serving.sinks import MetricsConfig
 
 
 class ServerConfig(Config):
@@ -42,6 +43,7 @@ class ServerConfig(Config):
     policy: PolicyConfig
     limits: Limits = Limits()
     admission: AdmissionConfig = AdmissionConfig()
+    metrics: MetricsConfig = MetricsConfig()
 
     @model_validator(mode="after")
     def _guarded(self) -> "ServerConfig":

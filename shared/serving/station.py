@@ -14,6 +14,7 @@ from shared.client import SyncClient
 from shared.environments.base import Environment
 from shared.environments.registry import load_environment
 from shared.http.wire import wire
+from shared.observer import Observer
 from shared.policy.folder import check_positions
 from shared.policy.policy import Policy
 from shared.policy.tokenizer import load_tokenizer
@@ -41,11 +42,17 @@ class Station:
     policy: Policy
     member: Member
 
-    def stream(self) -> Stream:
+    def stream(self, observer: Observer) -> Stream:
         """The stream of this role, held by this worker."""
         member = self.member
         stream = Stream(
-            self.sync, self.renewals, run=member.run, role=member.role, worker=member.worker, weights=self.policy
+            self.sync,
+            self.renewals,
+            run=member.run,
+            role=member.role,
+            worker=member.worker,
+            weights=self.policy,
+            observer=observer,
         )
         member.version = lambda: stream.version
         return stream

@@ -90,21 +90,3 @@ _TRAFFIC = text("SELECT bytes_received FROM traffic WHERE run = :run")
 async def bytes_received(connection: AsyncConnection, run: str) -> int:
     """Bytes of bodies that groups, rollouts and trajectories came in."""
     return (await connection.execute(_TRAFFIC, {"run": run})).scalar_one_or_none() or 0
-
-
-LIVE = {
-    "runs": text("SELECT state, count(*) FROM runs GROUP BY state"),
-    "groups": text("""
-        SELECT 'open', count(*) FROM groups WHERE state = 'open' HAVING count(*) > 0
-        UNION ALL
-        SELECT 'scoring', count(*) FROM groups WHERE state = 'complete' AND scoring = 'pending' HAVING count(*) > 0
-    """),
-    "deliveries": text("SELECT role, state, count(*) FROM deliveries WHERE state <> 'acked' GROUP BY role, state"),
-    "stalls": text("SELECT code, count(*) FROM stalls GROUP BY code"),
-}
-"""Each reads through a partial index or a small table: what is final, however much, costs nothing."""
-
-
-async def live(connection: AsyncConnection, noun: str) -> list[Row]:
-    """How much of a noun is in each state that is not final, in all runs: labels, then the count."""
-    return list(await connection.execute(LIVE[noun]))
