@@ -24,6 +24,8 @@ PADDING = 512
 """Padded queries that joining rows of like length may cost: they go through attention only."""
 ALONE = 512
 """New tokens from which a row attends by itself: for long rows of unlike length, a mask costs more than calls do."""
+MASK = 2**24
+"""Elements of a mask, at most, but for one query's: queries beyond it attend in parts, each with a mask of its own."""
 UNKNOWN = ("softcap", "s_aux", "position_bias")
 """Changes of the attention scores that some models ask for."""
 
@@ -107,6 +109,7 @@ class _Group:
         self._count = max(f.count for f in new)
         self._tokens = sum(f.count for f in new)
         self._length = max(f.past + f.count for f in new)
+        self._longest = max(f.past for f in new)
         self._past = torch.tensor([f.past for f in new], device=device)
         self._even = self._tokens == self._count * len(new)
         self._causal = self._even and not any(f.past for f in new)
@@ -134,28 +137,41 @@ class _Group:
         return out if self._even else out.index_select(0, self._real)
 
     def _masked(self, query: Tensor, k: Tensor, v: Tensor, scaling: float | None, window: int | None) -> Tensor:
-        """Heads that share keys and values are folded into the queries, so that those are not copied for each."""
-        rows, heads, count, dim = query.shape
-        fold = heads // k.shape[1]
-        query = query.reshape(rows, k.shape[1], fold * count, dim)
-        if window not in self._masks:
-            self._masks[window] = self._mask(query.dtype, fold, window)
-        out = scaled_dot_product_attention(query, k, v, attn_mask=self._masks[window], scale=scaling)
-        return out.reshape(rows, heads, count, v.shape[-1])
+        """Keys beyond a query's own are masked; a mask that would be too large is made and used part by part."""
+        fold = query.shape[1] // k.shape[1]
+        size = max(1, MASK // (len(query) * fold * self._length))
+        if size >= self._count:
+            if window not in self._masks:  # the first layer's is that of all
+                everything = self._alike and window is None
+                whole = None if everything else self._mask(query.dtype, fold, window, range(self._count))
+                self._masks[window] = whole
+            return _folded(query, k, v, self._masks[window], scaling)
+        parts = []
+        for start in range(0, self._count, size):
+            part = range(start, min(start + size, self._count))
+            mask = self._mask(query.dtype, fold, window, part)
+            seen = mask.shape[-1]
+            parts.append(_folded(query[:, :, start : part.stop], k[:, :, :seen], v[:, :, :seen], mask, scaling))
+        return torch.cat(parts, dim=2)
 
-    def _mask(self, dtype: torch.dtype, fold: int, window: int | None) -> Tensor | None:
-        """To be added to the scores, [rows, 1, fold x count, length]; None where every query sees everything."""
-        if self._alike and window is None:
-            return None
+    def _mask(self, dtype: torch.dtype, fold: int, window: int | None, queries: range) -> Tensor:
+        """To be added to the scores of some queries, [rows, 1, fold x queries, as many keys as they may see]."""
         device = self._past.device
-        column = torch.arange(self._length, device=device)
-        position = self._past[:, None, None] + torch.arange(self._count, device=device)[:, None]
+        column = torch.arange(min(self._length, self._longest + queries.stop), device=device)
+        position = self._past[:, None, None] + torch.arange(queries.start, queries.stop, device=device)[:, None]
         seen = column <= position
         if window is not None:
             seen &= column > position - window
         mask = torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~seen, torch.finfo(dtype).min)
         mask = mask[:, None]
-        return mask if self._count == 1 else mask.repeat(1, 1, fold, 1)
+        return mask if len(queries) == 1 else mask.repeat(1, 1, fold, 1)
+
+
+def _folded(query: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scaling: float | None) -> Tensor:
+    """Heads that share keys and values are folded into the queries, so that those are not copied for each."""
+    rows, heads, count, dim = query.shape
+    out = scaled_dot_product_attention(query.reshape(rows, k.shape[1], -1, dim), k, v, attn_mask=mask, scale=scaling)
+    return out.reshape(rows, heads, count, v.shape[-1])
 
 
 def _together(counts: list[int]) -> list[slice]:

@@ -11,6 +11,7 @@ from shared.policy.sampling import check_sampling
 from shared.policy.turns import Prompt, Turn
 
 from .sampler_contract import full_logprobs, prompts
+from .test_sampling import sliding_model
 from .tiny import build_model
 
 ROOM = 2**24
@@ -87,6 +88,30 @@ def test_long_prompts_of_unlike_length_need_no_mask(monkeypatch):
     for key, turn in finish(running).items():
         check(plain, rows[key], turn)
     assert masks == [9]  # of the two short ones, in the first layer
+
+
+@pytest.mark.parametrize("make", [build_model, sliding_model, lambda: build_model(num_key_value_heads=1)])
+def test_a_mask_that_would_be_large_is_made_in_parts(monkeypatch, make):
+    rows, rests = prompts([80, 80, 9]), prompts([40, 25, 30], seed=5)
+
+    def second_turns():
+        running, masks = engine(make()), []
+        made = _Group._mask
+        with monkeypatch.context() as context:
+            context.setattr(_Group, "_mask", lambda *args: masks.append(made(*args)) or masks[-1])
+            for texts in (rows, [row + rest for row, rest in zip(rows, rests, strict=True)]):
+                for key, row in enumerate(texts):
+                    running.add(key, prompt(row, 3))
+                turns = finish(running)
+        return turns, max(mask.numel() for mask in masks)
+
+    whole, largest = second_turns()
+    monkeypatch.setattr("shared.policy.rows_attention.MASK", 1000)
+    parts, bounded = second_turns()
+    assert bounded <= 1000 < largest
+    for key, turn in whole.items():
+        assert parts[key].token_ids == turn.token_ids
+        assert parts[key].logprobs == pytest.approx(turn.logprobs, abs=1e-5)
 
 
 def test_new_weights_come_between_tokens_and_nothing_old_is_used_with_them():
