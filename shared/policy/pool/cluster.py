@@ -11,6 +11,7 @@ import ray
 from ray.exceptions import RayError
 
 from shared.errors import Conflict, UserError
+from shared.policy.pool.lifeline import gone
 
 OWN_STORE_BYTES = 2**29
 """The object store of a cluster of one machine: it carries a step's rows, and never weights."""
@@ -25,6 +26,7 @@ class Cluster:
         self._address, self._cpus = address, cpus
         self._users = 0
         self._folder: str | None = None
+        self._parts: dict[str, tuple[str, int]] = {}
 
     async def open(self) -> None:
         """Join the cluster at `address`, or start one with places for `cpus` threads. UserError: there is none."""
@@ -34,10 +36,15 @@ class Cluster:
         self._users = 1
         try:
             await asyncio.to_thread(self._join if self._address else self._start)
+            self._parts = await asyncio.to_thread(_parts)
         except (RayError, RuntimeError, ValueError, OverflowError, OSError) as error:
             await self.release()
             place = f"the Ray cluster at {self._address} cannot be joined" if self._address else "Ray cannot be started"
             raise UserError(f"{place}: {' '.join(str(error).split())[:500]}") from None
+
+    async def died(self) -> str:
+        """Wait until the head, or this machine's part of the cluster, is gone, and say which."""
+        return await gone(self._parts)
 
     def keep(self) -> None:
         """One more uses it."""
@@ -73,3 +80,14 @@ class Cluster:
         ray.shutdown()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _parts() -> dict[str, tuple[str, int]]:
+    """Where what this process needs of the cluster listens, by name."""
+    context = ray.get_runtime_context()
+    host, _, port = context.gcs_address.rpartition(":")
+    here = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
+    return {
+        "the head of the Ray cluster": (host, int(port)),
+        "the Ray node of this machine": (here["NodeManagerAddress"], here["NodeManagerPort"]),
+    }

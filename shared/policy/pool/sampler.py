@@ -10,6 +10,7 @@ import structlog
 
 from shared.errors import DeadlineExceeded, TandemError, Unavailable
 from shared.policy.child import CLOSE_S, START_S
+from shared.policy.pool.lifeline import Ground, ThisMachine
 from shared.policy.pool.places import Places
 from shared.policy.pool.snapshots import Snapshot, Snapshots
 from shared.policy.processes import SamplerProcess
@@ -27,10 +28,6 @@ BACKOFF_S = (1.0, 5.0, 30.0)
 """Between the starts of one place that fail; the last for ever."""
 CACHE_IS_WORTH = 8
 """How many more turns than the least busy replica the one with a turn's cache may have waiting."""
-
-
-async def nothing() -> None:
-    """What there is to do after the end of a pool on this machine."""
 
 
 @dataclass(eq=False, slots=True)
@@ -58,9 +55,9 @@ class SamplerPool:
         start: Callable[[int], Awaitable[SamplerProcess]],
         places: int,
         scratch: Path,
-        closed: Callable[[], Awaitable[None]] = nothing,
+        ground: Ground | None = None,
     ) -> None:
-        """`scratch` is the pool's own folder; `closed` is awaited at the very end."""
+        """`scratch` is the pool's own folder; `ground` is released at the very end."""
         self.waiting = self.turns = self.tokens = 0
         self._start = start
         self._failures = [0] * places
@@ -69,7 +66,7 @@ class SamplerPool:
         self._snapshots = Snapshots(scratch)
         self._info: dict[str, Any] = {"replicas": places}
         self._close_s = 0.0
-        self._closed = closed
+        self._ground = ground or ThisMachine()
         self._wake = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._first: asyncio.Future[None] = loop.create_future()
@@ -77,6 +74,7 @@ class SamplerPool:
         self._keepers = [asyncio.create_task(self._keep(place), name=f"replica-{place}") for place in range(places)]
         for keeper in self._keepers:
             keeper.add_done_callback(self._ended)
+        self._watch = asyncio.create_task(self._watch_ground(), name="sampler-ground")
 
     @property
     def info(self) -> dict[str, Any]:
@@ -135,14 +133,15 @@ class SamplerPool:
 
     async def close(self, timeout_s: float = CLOSE_S) -> None:
         """End all replicas, within the bound, those too that are only being started."""
-        self._close_s = timeout_s
+        self._close_s = 0.0 if self._death.done() else timeout_s  # nobody is left to end in order
+        self._watch.cancel()
         for keeper in self._keepers:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
         if not self._first.done() or self._first.exception() is None:
             self._first.cancel()
         self._snapshots.clear()
-        await self._closed()
+        await self._ground.release()
 
     async def _generate(self, prompt_ids: Sequence[int], params: SamplingParams, checkpoint: Path | None) -> Completion:
         place, lost = self._known.find(prompt_ids), None
@@ -251,11 +250,17 @@ class SamplerPool:
         """Unless it is cancelled, a keeper ends by a fault that nobody foresaw: its place would stay empty unseen."""
         if keeper.cancelled():
             return
-        fault = Unavailable(f"{keeper.get_name()} cannot be kept: {keeper.exception()!r}")
+        self._die(f"{keeper.get_name()} cannot be kept: {keeper.exception()!r}")
+
+    async def _watch_ground(self) -> None:
+        """Consumes nothing; waits for the end of the cluster; produces that of the pool."""
+        self._die(await self._ground.died())
+
+    def _die(self, reason: str) -> None:
         if not self._first.done():
-            self._first.set_exception(fault)
+            self._first.set_exception(Unavailable(reason))
         if not self._death.done():
-            self._death.set_result(fault.detail)
+            self._death.set_result(reason)
             self._wake.set()
 
     def _failed(self, place: int, error: TandemError) -> None:
@@ -263,6 +268,5 @@ class SamplerPool:
         log.warning("replica-failed", place=place, failures=self._failures[place], detail=error.detail)
         if not self._first.done():
             self._first.set_exception(error)
-        if not self._live and self._failures[place] >= RESTARTS and not self._death.done():
-            self._death.set_result(f"no sampler replica is left, and none can be started: {error.detail}")
-            self._wake.set()
+        if not self._live and self._failures[place] >= RESTARTS:
+            self._die(f"no sampler replica is left, and none can be started: {error.detail}")

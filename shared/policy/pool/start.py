@@ -46,7 +46,7 @@ class RayPool:
             return TransformersSampler(cast(Child, child))  # it offers what a child on this machine does
 
         self._cluster.keep()
-        return SamplerPool(start, self._config.pool.samplers or 1, scratch, self._cluster.release)
+        return SamplerPool(start, self._config.pool.samplers or 1, scratch, self._cluster)
 
     async def trainer(self, store: Path, logs: Path, total_steps: int | None) -> ShardedTrainer:
         """All shards, placed: a role can do without none of them, so they come before the replicas."""
@@ -61,7 +61,7 @@ class RayPool:
         ]
         await self._place(shards)
         self._cluster.keep()
-        return ShardedTrainer(shards, store, collective_s, self._cluster.release)
+        return ShardedTrainer(shards, store, collective_s, self._cluster)
 
     async def _place(self, shards: list[RemoteChild]) -> None:
         """They meet at the machine of the first. DeadlineExceeded: the cluster is too small, and stays so."""

@@ -1,14 +1,14 @@
 """A trainer of several processes, its shards, as its server sees it: one process, which lives while all of them do."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from shared.errors import DeadlineExceeded, Unavailable
 from shared.policy.child import CALL_S, CLOSE_S
-from shared.policy.pool.sampler import nothing
+from shared.policy.pool.lifeline import Ground, ThisMachine
 from shared.policy.processes import TrainerProcess
 from shared.policy.records import connect, read
 
@@ -27,9 +27,9 @@ class ShardedTrainer:
         shards: Sequence[TrainerProcess],
         store: Path,
         collective_s: float = COLLECTIVE_S,
-        closed: Callable[[], Awaitable[None]] = nothing,
+        ground: Ground | None = None,
     ) -> None:
-        """`collective_s`: the longest that a shard may be behind the others; `closed` is awaited at the very end."""
+        """`collective_s`: the longest that a shard may be behind the others; `ground` is released at the very end."""
         self._shards = shards
         self._store = store
         self._collective_s = collective_s
@@ -37,7 +37,7 @@ class ShardedTrainer:
         self._death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._watch = asyncio.create_task(self._watch_shards(), name="trainer-shards")
         self._closing = False
-        self._closed = closed
+        self._ground = ground or ThisMachine()
 
     @property
     def info(self) -> dict[str, Any]:
@@ -45,8 +45,15 @@ class ShardedTrainer:
         return self._shards[0].info | {"shards": len(self._shards)}
 
     async def ready(self) -> None:
-        """Wait until all have met and loaded their model."""
-        await asyncio.gather(*(shard.ready() for shard in self._shards))
+        """Wait until all have met and loaded their model; Unavailable where the cluster ends meanwhile."""
+        met = asyncio.gather(*(shard.ready() for shard in self._shards))
+        try:
+            await asyncio.wait({met, self._death}, return_when=asyncio.FIRST_COMPLETED)
+            if not met.done():
+                raise Unavailable(self._death.result())
+            await met
+        finally:
+            met.cancel()
 
     async def call(self, method: str, arguments: dict[str, Any] | None = None, timeout_s: float = CALL_S) -> Any:
         """Ask all shards; the answer is the first one's.
@@ -64,8 +71,9 @@ class ShardedTrainer:
         """End all shards, within the bound."""
         self._closing = True
         self._watch.cancel()
-        await asyncio.gather(*(shard.close(timeout_s) for shard in self._shards))
-        await self._closed()
+        within_s = 0.0 if self._death.done() else timeout_s  # those that are left are being killed
+        await asyncio.gather(*(shard.close(within_s) for shard in self._shards))
+        await self._ground.release()
 
     async def _call(self, method: str, arguments: dict[str, Any], timeout_s: float) -> Any:
         async with self._turn:
@@ -108,8 +116,8 @@ class ShardedTrainer:
         return [asdict(trajectory) | {"version": trajectory.version.model_dump()} for trajectory in stripped]
 
     async def _watch_shards(self) -> None:
-        """Consumes the shards' lives, waits for the first end, and ends the others."""
-        deaths = [asyncio.create_task(shard.died()) for shard in self._shards]
+        """Consumes the lives of the shards and of the cluster, waits for the first end, and ends the others."""
+        deaths = [asyncio.create_task(part.died()) for part in (*self._shards, self._ground)]
         try:
             done, _ = await asyncio.wait(deaths, return_when=asyncio.FIRST_COMPLETED)
             await self._end(done.pop().result())
