@@ -10,6 +10,7 @@
     database.py    the pool, and transactions that are run again where Postgres asks for it
     migrations/    the schema; tables.py describes it
     keys.py        the ring of live keys; each route declares who may call it
+    dashboard/     pages for people
     embedded/      a Postgres and a Valkey of our own
 
 Nothing happens at import. The lifespan owns the pool, Redis and the loops; a loop that dies ends the process.
@@ -30,6 +31,7 @@ from shared.http.protocol import install_protocol
 from shared.http.requests import install_requests
 from sync_service import reaper
 from sync_service.config import SyncConfig
+from sync_service.dashboard.install import install_dashboard
 from sync_service.database import Database
 from sync_service.doorbell import Doorbell
 from sync_service.health import checks
@@ -73,6 +75,7 @@ def create_app(config: SyncConfig) -> FastAPI:
     install_problems(app)
     install_health(app, checks(service))
     app.include_router(all_routes())
+    install_dashboard(app, service, ring)
     install_lanes(app, config.admission, config.held_requests)
     install_metrics(app, service.metrics, service.refresh_metrics)
     install_protocol(app)

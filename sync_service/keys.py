@@ -25,9 +25,16 @@ class DatabaseRing:
 
     def find(self, text: str) -> Key | None:
         """The live key that `text` is; Unavailable while the keys were never read."""
+        return self._read().find(text)
+
+    def named(self, id: str) -> Key | None:
+        """The live key of this id, which nobody has shown; likewise."""
+        return self._read().named(id)
+
+    def _read(self) -> KeyRing:
         if self._ring is None:
             raise Unavailable("the keys are not read yet")
-        return self._ring.find(text)
+        return self._ring
 
     async def refresh(self) -> None:
         """Read the keys, in one statement; where the database is away, say so."""

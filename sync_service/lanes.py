@@ -8,10 +8,12 @@ from starlette.types import Scope
 from shared.http.admission import AdmissionConfig, Lane, install_admission
 
 URGENT = re.compile(r"/v1/runs/[^/]+/(streams/[^/]+:(renew|ack|release)|workers/[^/]+|policies/.+)")
-HELD = re.compile(r"/v1/runs/[^/]+/streams/[^/]+:lease|/v1/(.+/)?events")
+HELD = re.compile(r"/v1/runs/[^/]+/streams/[^/]+:lease|/v1/(.+/)?events|/runs/[^/]+/live")
 WAITS = re.compile(rb"(^|&)wait=(?!0(\.0*)?(&|$))")
 """A query that asks to be held for more than no time."""
 URGENT_IN_WORK = 16
+PAGES_IN_WORK = 4
+"""Pages at once: people who watch take few of the connections that bulk writes stand for."""
 
 
 def install_lanes(app: FastAPI, config: AdmissionConfig, held_requests: int) -> None:
@@ -19,10 +21,13 @@ def install_lanes(app: FastAPI, config: AdmissionConfig, held_requests: int) -> 
     bulk = Lane("bulk", config.in_work, config.waiting, config.wait_s)
     urgent = Lane("urgent", URGENT_IN_WORK, config.waiting, config.wait_s)
     held = Lane("held", held_requests)
+    pages = Lane("pages", PAGES_IN_WORK, config.waiting, config.wait_s)
 
     def lane_of(scope: Scope) -> Lane:
         if URGENT.fullmatch(scope["path"]):
             return urgent
-        return held if HELD.fullmatch(scope["path"]) or WAITS.search(scope["query_string"]) else bulk
+        if HELD.fullmatch(scope["path"]) or WAITS.search(scope["query_string"]):
+            return held
+        return bulk if scope["path"].startswith("/v1/") else pages
 
-    install_admission(app, (bulk, urgent, held), lane_of)
+    install_admission(app, (bulk, urgent, held, pages), lane_of)

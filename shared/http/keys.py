@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from shared.schemas.base import KeyRole
 
-FORM = re.compile(r"tandem_([0-9a-f]{12})_[0-9a-f]{64}")
+FORM = re.compile(r"tandem_([0-9a-f]{12})_([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +49,7 @@ class KeyRing:
         form = FORM.fullmatch(text)
         key = self._keys.get(form[1]) if form else None
         return key if key and hmac.compare_digest(_hash(text), key.hash) else None
+
+    def named(self, id: str) -> Key | None:
+        """The live key of this id: whoever asks has not shown it."""
+        return self._keys.get(id)

@@ -55,6 +55,20 @@ SYNC = HEALTH | {
     "GET /v1/events": "viewer operator",
     "GET /v1/audit": "viewer operator",
 }
+PAGES = {
+    "GET /static/{name}": "",
+    "GET /login": "",
+    "POST /login": "",
+    "POST /logout": "",
+    "GET /": "viewer operator",
+    "GET /runs/{run}": "viewer operator",
+    "GET /runs/{run}/live": "viewer operator",
+    "GET /runs/{run}/events": "viewer operator",
+    "POST /runs/{run}/{move}": "operator",
+    "POST /runs/{run}/deliveries/{delivery}/{action}": "operator",
+    "POST /runs/{run}/groups/{group}/discard": "operator",
+}
+"""The dashboard, which a session opens; no key in `Authorization` does."""
 BOTH = HEALTH | {
     "GET /metrics": "metrics viewer operator",
     "GET /v1/trajectories/{trajectory}": "viewer operator",

@@ -15,7 +15,7 @@ from sync_service import store
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
 from sync_service.routes import events
-from tests.integration.access.matrix import OF_ALL_RUNS, OTHER, RUN, SYNC, Caller, Keyring, ask, routes, tries
+from tests.integration.access.matrix import OF_ALL_RUNS, OTHER, PAGES, RUN, SYNC, Caller, Keyring, ask, routes, tries
 from tests.integration.access.things import things
 from tests.integration.sync.builder import Builder
 from tests.listening import listening
@@ -59,7 +59,7 @@ async def http(guarded: FastAPI) -> AsyncGenerator[httpx.AsyncClient]:
 
 
 def test_every_route_is_in_the_matrix(sync_config: SyncConfig):
-    assert routes(create_app(sync_config)) == set(SYNC)
+    assert routes(create_app(sync_config)) == set(SYNC) | set(PAGES)
 
 
 async def test_who_is_refused_is_told_why_and_changes_nothing(build: Builder, http: httpx.AsyncClient, keyring):

@@ -1,0 +1,20 @@
+"""Puts the pages on the app of the sync service."""
+
+from fastapi import APIRouter, FastAPI
+
+from sync_service.dashboard import actions, events, login, overview, runs
+from sync_service.dashboard.live import Live
+from sync_service.dashboard.pages import PageRoute
+from sync_service.dashboard.sessions import Ring
+from sync_service.dashboard.static import static_routes
+from sync_service.service import Service
+
+
+def install_dashboard(app: FastAPI, service: Service, ring: Ring | None) -> None:
+    """The routes of every page, none of them part of the protocol. `ring` None: the loopback mode, without a login."""
+    app.state.browser_ring = ring
+    app.state.live = Live(service)
+    files = APIRouter(route_class=PageRoute)
+    static_routes(files)
+    for router in (files, login.router, runs.router, overview.router, events.router, actions.router):
+        app.include_router(router, include_in_schema=False)
