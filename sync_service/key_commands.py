@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import UserError
-from shared.http.key_file import EVERY_RUN, read_keys
+from shared.http.key_file import EVERY_RUN, read_keys, write_key
 from shared.http.keys import new_key
 from shared.ids import Name
 from shared.schemas.base import KEY_ROLES
@@ -30,6 +30,7 @@ def add_to(parser: ArgumentParser) -> Iterator[ArgumentParser]:
     adding = actions.add_parser("add", help="make a key, and print it this once")
     adding.add_argument("--role", choices=KEY_ROLES, required=True)
     adding.add_argument("--run", metavar="NAME", help="the one run that it is bound to")
+    adding.add_argument("--out", type=Path, metavar="FILE", help="a new file for the key; without it, it is printed")
     listing = actions.add_parser("list", help="every key, without its secret")
     revoking = actions.add_parser("revoke", help="refuse a key from now on")
     revoking.add_argument("key", metavar="KEY", help="its id: the middle part of tandem_<id>_<secret>")
@@ -55,8 +56,11 @@ def _add(arguments: Namespace, database_url: str) -> None:
     except ValidationError:
         raise UserError(f"--run {arguments.run!r}: this is no name of a run") from None
     text, key = new_key(arguments.role, run)
+    if arguments.out:
+        write_key(arguments.out, text)  # first: a key that nobody has must not be live
     _transaction(database_url, lambda connection: keys.keep(connection, [key]))
-    _show(arguments, {"key": text, "id": key.key, "role": key.role, "run": key.run}, text)
+    shown = {} if arguments.out else {"key": text}
+    _show(arguments, {**shown, "id": key.key, "role": key.role, "run": key.run}, key.key if arguments.out else text)
 
 
 def _list(arguments: Namespace, database_url: str) -> None:

@@ -1,4 +1,4 @@
-"""`tandem demo` and `tandem resume`: the main job on one machine."""
+"""`tandem demo`, and `tandem resume` of its folder: the main job on one machine."""
 
 import asyncio
 import signal
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -20,9 +20,8 @@ GATE_EXIT, NOT_LEARNING_EXIT, INTERRUPTED_EXIT = 3, 4, 130
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Add the command."""
     app.command()(demo)
-    app.command()(resume)
 
 
 def demo(
@@ -55,18 +54,15 @@ def new_folder(folder: Path | None) -> Path:
     return where
 
 
-def resume(
-    folder: Annotated[Path, typer.Argument(help="The folder of the run, such as runs/20261130-101500.")],
-    overrides: Annotated[list[str] | None, typer.Argument(help="Dotted overrides of what is not declared yet.")] = None,
-) -> None:
-    """Go on with a run that was stopped or killed: nothing that was finished is done again."""
+def go_on(folder: Path, overrides: list[str] | None) -> NoReturn:
+    """Go on with the demo in `folder`, and exit: `tandem resume` of a folder."""
     from shared.cli.demo.settings import Settings
     from shared.config import load
 
     _run(folder, load(Settings, folder / "config.toml", overrides))
 
 
-def _run(folder: Path, settings: "Settings") -> None:
+def _run(folder: Path, settings: "Settings") -> NoReturn:
     from shared.cli.demo.conductor import conduct
     from shared.cli.demo.stage1 import GateFailed
     from shared.cli.demo.watch import NotLearning

@@ -13,7 +13,6 @@ app = typer.Typer(
     help="Co-train a planner and an executor that share no GPU and no gradient.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
@@ -32,23 +31,44 @@ def _runner(entry: EntryPoint) -> Callable[[typer.Context], None]:
     return run
 
 
-def main() -> None:
-    """Run the command line; a user's mistake is one line on stderr and exit code 2."""
-    from shared.cli import demo_commands, keys, warmup
+def build() -> typer.Typer:
+    """The application with all its commands."""
+    from shared.cli import demo_commands, doctor, evaluate, export, keys, runs, serve, show, status, steer, tail, warmup
     from shared.cli.demo_llm import command as demo_llm
 
-    demo_commands.add_to(app)
-    demo_llm.add_to(app)
-    warmup.add_to(app)
-    keys.add_to(app)
-    _add_server_commands()
+    if not app.registered_commands:
+        for module in (demo_commands, demo_llm, warmup, status, runs, show, tail, steer, evaluate, export, serve):
+            module.add_to(app)
+        for module in (keys, doctor):
+            module.add_to(app)
+        for entry in entry_points(group="tandem.operator"):  # a server's own: `add_to(app)`
+            entry.load()(app)
+        _add_server_commands()
+    return app
+
+
+def main() -> None:
+    """Run the command line; a user's mistake, a refusal, a server that is away: one line on stderr and exit code 2."""
+    from shared.cli.terminal import clean
+
     try:
-        app()
+        sys.exit(build()(standalone_mode=False))  # a command that ends early gives its exit code
+    except typer.TyperException as error:
+        told = _mistake(error)
     except (TandemError, OSError) as error:
         if isinstance(error, OSError) and error.filename:
             error = from_os_error(error)
-        print(f"tandem: {error.detail if isinstance(error, TandemError) else error}", file=sys.stderr)
-        sys.exit(2)
+        told = error.detail if isinstance(error, TandemError) else str(error)
+    if told:
+        print(f"tandem: {clean(told)}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _mistake(error: typer.TyperException) -> str:
+    """A command line that is wrong, in one line; nothing where the help was shown instead."""
+    context = getattr(error, "ctx", None)
+    message = str(getattr(error, "format_message", error.__str__)())
+    return message and f"{message.rstrip('.')}; see: {context.command_path if context else 'tandem'} --help"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A file of key hashes: one key a line, `<id> <role> <run or *> <SHA-256 of the key>`; `#` starts a comment.
 
-It holds no secret. `tandem keys` writes such lines.
+It holds no secret. `tandem keys create` writes such lines.
 """
 
 import os

@@ -86,6 +86,8 @@ def test_a_command_is_known(shown: str, tmp_path: Path):
             if target in DEMOS:
                 check_options(shlex.split(given.get("ARGS", "")), "tandem", target)
                 check_overrides(shlex.split(given.get("ARGS", "")), tmp_path, target)
+        case "tandem", ["keys", action, *arguments]:
+            check_options(arguments, "tandem", "keys", action)
         case "tandem", [command, *arguments]:
             check_options(arguments, "tandem", command)
             if command in DEMOS:

@@ -21,14 +21,14 @@ add_to(COMMAND)
 
 
 def run(*arguments: str | Path) -> str:
-    result = CliRunner().invoke(COMMAND, [*map(str, arguments)], catch_exceptions=False)
+    result = CliRunner().invoke(COMMAND, ["keys", *map(str, arguments)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout.strip()
 
 
 def test_a_key_goes_to_its_holder_and_its_hash_to_the_servers(tmp_path: Path):
     for role in ("planner", "executor"):
-        run("--role", role, "--run", "r1", "--out", tmp_path / f"{role}.key", "--hashes", tmp_path / "keys")
+        run("create", "--role", role, "--run", "r1", "--out", tmp_path / f"{role}.key", "--hashes", tmp_path / "keys")
         assert stat.S_IMODE((tmp_path / f"{role}.key").stat().st_mode) == 0o600
     ring = FileRing(tmp_path / "keys")
     found = [ring.find((tmp_path / f"{role}.key").read_text().strip()) for role in ("planner", "executor")]
@@ -36,8 +36,8 @@ def test_a_key_goes_to_its_holder_and_its_hash_to_the_servers(tmp_path: Path):
 
 
 def test_it_is_printed_where_no_file_is_named(tmp_path: Path):
-    text, line = run("--role", "viewer").splitlines()
-    shown = json.loads(run("--role", "viewer", "--json"))
+    text, line = run("create", "--role", "viewer").splitlines()
+    shown = json.loads(run("create", "--role", "viewer", "--json"))
     for key, hashed in ((text, line), (shown["key"], shown["line"])):
         (tmp_path / "keys").write_text(hashed)
         found = FileRing(tmp_path / "keys").find(key)
@@ -48,12 +48,12 @@ def test_it_is_printed_where_no_file_is_named(tmp_path: Path):
 def test_a_key_is_never_written_over(tmp_path: Path):
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(UserError, match="File exists"):
-        run("--role", "viewer", "--out", tmp_path / "mine")
+        run("create", "--role", "viewer", "--out", tmp_path / "mine")
     for wrong in ("a b", ""):  # an empty one, of a variable that is not set, must not become a key for every run
         with pytest.raises(UserError, match="no name of a run"):
-            run("--role", "viewer", "--run", wrong)
+            run("create", "--role", "viewer", "--run", wrong)
     with pytest.raises(UserError, match="--hashes"):
-        run("--role", "viewer", "--hashes", tmp_path)
+        run("create", "--role", "viewer", "--hashes", tmp_path)
     assert (tmp_path / "mine").read_text() == "precious"
 
 
@@ -110,7 +110,7 @@ def test_a_file_of_keys_that_could_not_be_read_for_a_while_is_read_again(
 ):
     """The file is no newer once it can be read."""
     file = tmp_path / "keys"
-    old, new = (run("--role", "viewer", "--hashes", file) for _ in range(2))
+    old, new = (run("create", "--role", "viewer", "--hashes", file) for _ in range(2))
     old_line, new_line = file.read_text().splitlines()
     file.write_text(old_line)
     ring = FileRing(file)
