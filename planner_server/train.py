@@ -1,4 +1,9 @@
-"""The planner's training loop. The order in a step: update, checkpoint if due, ack, load into the sampler, publish."""
+"""The planner's training loop. The order in a step: update, checkpoint if due, ack, load into the sampler, publish.
+
+The last two go on in the background, beside the next lease, batch and gradient; the next optimiser step waits for them.
+"""
+
+import asyncio
 
 from planner_server.batch import planner_batch
 from shared.policy.policy import Policy
@@ -18,18 +23,19 @@ async def train(policy: Policy, stream: Stream, spec: RunSpec, member: Member, *
     saver = Saver(policy, member.run, spec, every=checkpoint_every)
     await policy.schedule(spec.steps)
     member.doing["trainer"] = "waiting for a batch"
-    async for delivery in stream.deliveries():
-        async with delivery:
-            member.doing["trainer"] = f"training step {delivery.step}"
-            stored = await policy.store.get(_trajectories(delivery.view))
-            batch = planner_batch(delivery.view, stored, spec, policy.updates)
-            result = await policy.update(batch.rows, delivery.step, guard=delivery.still_ours)
-            ack = batch.ack(delivery.epoch, delivery.step, result)
-            await saver.save_if_due(ack)
-            await delivery.ack(ack)  # refused: nothing below runs, and the stream resumes from the last checkpoint
-            if not result.skipped:
-                await delivery.confirm(result.updates)
-        member.doing["trainer"] = f"waiting for the batch of step {delivery.step + 1}"
+    async with asyncio.TaskGroup() as background:
+        async for delivery in stream.deliveries():
+            async with delivery:
+                member.doing["trainer"] = f"training step {delivery.step}"
+                stored = await policy.store.get(_trajectories(delivery.view))
+                batch = planner_batch(delivery.view, stored, spec, policy.updates)
+                result = await policy.update(batch.rows, delivery.step, guard=delivery.may_step)
+                ack = batch.ack(delivery.epoch, delivery.step, result)
+                await saver.save_if_due(ack)
+                await delivery.ack(ack)  # refused: nothing below runs, and the stream resumes from the last checkpoint
+                if not result.skipped:
+                    delivery.confirm(result.updates, background)
+            member.doing["trainer"] = f"waiting for the batch of step {delivery.step + 1}"
     await saver.save_last()
     member.doing["trainer"] = "finished"
 

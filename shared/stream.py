@@ -1,10 +1,14 @@
 """The trainer's side of a role's stream: one delivery after another, each trained into the surviving weights once.
 
-    async for delivery in stream.deliveries():
-        async with delivery:                    # its lease is renewed meanwhile; a lost one ends the step here
-            ... update, guarded by delivery.still_ours; checkpoint if due ...
-            await delivery.ack(ack)             # refused: nothing below runs; resumed from the last checkpoint
-            await delivery.confirm(updates)     # load into the sampler, then publish: this opens the next step
+    async with asyncio.TaskGroup() as background:
+        async for delivery in stream.deliveries():
+            async with delivery:                         # its lease is renewed meanwhile; a lost one ends the step here
+                ... its gradient; delivery.may_step; its optimiser step; checkpoint if due ...
+                await delivery.ack(ack)                  # refused: nothing below runs; resumed from the last checkpoint
+                delivery.confirm(updates, background)    # load into the sampler, then publish: this opens the next step
+
+Beside a confirmation goes on what changes no weights: the next lease, batch and gradient. The next optimiser step and
+ack wait for it. A confirmation that fails ends its task group; one that finds the lease lost ends the lease.
 
 One lease holds the stream from the resume until its epoch is lost or the stream ends, and is renewed all that time.
 A trainer that was away too long, was refused or restarted goes back to its last checkpoint, under a new epoch.
@@ -21,6 +25,7 @@ import structlog
 
 from shared.client import SyncClient
 from shared.errors import Conflict, InvalidTransition, LeaseLost, StreamHeld, TandemError
+from shared.observer import Observer
 from shared.policy.checkpoints import Checkpoint
 from shared.policy.types import StepAbandoned
 from shared.schemas import PolicyVersion, Role
@@ -80,6 +85,7 @@ class Stream:
         worker: str,
         weights: Weights,
         clock: Callable[[], float] = time.monotonic,
+        observer: Observer = Observer(),
     ) -> None:
         """`renewals` has connections of its own, so that no burst of other calls can starve a lease."""
         self.sync = sync
@@ -88,8 +94,10 @@ class Stream:
         self.role: Role = role
         self.worker = worker
         self.clock = clock
+        self.observer = observer
         self.version: PolicyVersion | None = None
         self._weights = weights
+        self._confirming: asyncio.Task[None] | None = None
 
     async def deliveries(self) -> AsyncIterator["Delivery"]:
         """The steps in order, until the run has no more; resumes first, and after each delivery that was lost."""
@@ -97,16 +105,30 @@ class Stream:
             try:
                 request = LeaseRequest(worker=self.worker, epoch=lease.epoch, wait_s=LEASE_WAIT_S)
                 while not lease.lost:
+                    self.observer.enter("wait")
                     answer = await self.sync.lease(self.run, self.role, request)
                     if answer.delivery is not None:
                         lease.lives(self.clock(), answer.ttl_s)
+                        self.observer.enter("train")
                         yield Delivery(self, lease, answer.delivery)
                     elif answer.finished:
+                        await self.confirmed()
                         return
             except LeaseLost:
                 continue
             finally:
                 lease.end()
+
+    async def confirmed(self) -> None:
+        """Wait until no version is on its way to the samplers."""
+        if self._confirming is not None and not self._confirming.done():
+            self.observer.enter("load")
+            await asyncio.wait({self._confirming})
+
+    def confirm_beside(self, lease: "Lease", version: PolicyVersion, background: asyncio.TaskGroup) -> None:
+        """`confirm`, as a task of `background`; where the lease is lost meanwhile, it is at its end."""
+        name = f"confirm-{self.role}-{version.step}"
+        self._confirming = background.create_task(self._confirm_beside(lease, version), name=name)
 
     async def confirm(self, version: PolicyVersion) -> None:
         """Load the trainer's weights into the samplers, then publish them as `version`."""
@@ -115,11 +137,20 @@ class Stream:
         await self.sync.publish(self.run, self.role, version.epoch, version.step, body)
         self.version = version
 
+    async def _confirm_beside(self, lease: "Lease", version: PolicyVersion) -> None:
+        try:
+            await self.confirm(version)
+        except LeaseLost as error:
+            log.warning("confirmation-lost", role=self.role, step=version.step, detail=error.detail)
+            lease.end()
+
     async def _resume(self) -> "Lease | None":
         """Back to the last checkpoint under a new epoch, leased; waits while another worker's lease is live.
 
         None where the run is over without what this checkpoint lacks: the samplers get its weights, and that is all.
         """
+        await self.confirmed()
+        self.observer.enter("resume")
         checkpoint = self._weights.latest()
         await self._weights.restore(checkpoint)
         checksum = checkpoint.checksum if checkpoint else await self._weights.checksum()
@@ -142,6 +173,7 @@ class Stream:
                 log.warning("stream-over", role=self.role, detail=over.detail)
                 await self._weights.load_sampler(PolicyVersion(epoch=0, step=step, updates=updates))
                 return None
+            self.observer.enter("load")
             try:
                 await self.confirm(PolicyVersion(epoch=lease.epoch, step=step, updates=updates))
             except LeaseLost:
@@ -214,18 +246,31 @@ class Delivery:
         """The epoch under which it is held."""
         return self.view.epoch
 
+    async def may_step(self) -> bool:
+        """Whether the lease surely lives, once the version before is confirmed; asked before an optimiser step."""
+        await self._stream.confirmed()
+        self._stream.observer.enter("train")
+        return self.still_ours()
+
     def still_ours(self) -> bool:
-        """Whether the lease surely lives; asked right before the optimiser steps."""
+        """Whether the lease surely lives."""
         return self._lease.still_ours()
 
     async def ack(self, ack: Ack) -> None:
-        """The step is done; LeaseLost where it is refused."""
+        """The step is done; LeaseLost where it is refused. It goes out once the version before is confirmed."""
+        await self._stream.confirmed()
+        self._stream.observer.enter("ack")
         await self._stream.sync.ack(self._stream.run, self._stream.role, ack)
         self._acked = True
+        self._stream.observer.acked(ack)
 
-    async def confirm(self, updates: int) -> None:
-        """Load the new weights into the samplers, then publish them: the confirmation that opens the next step."""
-        await self._stream.confirm(PolicyVersion(epoch=self.epoch, step=self.step, updates=updates))
+    def confirm(self, updates: int, background: asyncio.TaskGroup) -> None:
+        """Load the new weights into the samplers, then publish them: the confirmation that opens the next step.
+
+        It is a task of `background`. The optimiser step after this one waits for it, by `Stream.confirmed`.
+        """
+        version = PolicyVersion(epoch=self.epoch, step=self.step, updates=updates)
+        self._stream.confirm_beside(self._lease, version, background)
 
     async def __aenter__(self) -> "Delivery":
         return self
@@ -237,6 +282,7 @@ class Delivery:
             return False
         self._lease.end()
         if isinstance(error, LeaseLost | StepAbandoned):
+            self._stream.observer.lost()
             log.warning("step-lost", role=self._stream.role, step=self.step, detail=error.detail)
             return True
         if not self._acked:

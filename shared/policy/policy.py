@@ -5,7 +5,8 @@ Torch runs in processes of its own. The order of a step is the server's: update,
 
 import asyncio
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ class Policy:
         self.step = self.updates = 0
         self._trainer = trainer
         self._scratch = scratch
+        self._trainer_turn = asyncio.Lock()
+        """A gradient takes long; a sampler that probes the trainer's log-probs of what it loads has it before one."""
         self._applying: asyncio.Task[dict[str, float]] | None = None
 
     @classmethod
@@ -95,18 +98,19 @@ class Policy:
         memory = self._trainer.info.get("memory") if self._trainer else None
         return self.sampler.info | ({"memory": memory} if memory else {})
 
-    async def update(self, rows: Sequence[TrainRow], step: int, guard: Callable[[], bool]) -> UpdateResult:
+    async def update(self, rows: Sequence[TrainRow], step: int, guard: Callable[[], Awaitable[bool]]) -> UpdateResult:
         """One optimiser step on the batch; `guard` is asked right before it, and False raises StepAbandoned.
 
         NotFound or InvalidInput name a trajectory that is missing or cannot be trained on; the weights are unchanged.
         """
         trainer = self._needs_trainer()
         arguments = {"rows": [asdict(row) for row in rows], "step": step}
-        statistics = await trainer.call("accumulate", arguments)
+        async with self._trainer_turn:
+            statistics = await trainer.call("accumulate", arguments)
         if statistics is None:
             self.step = step
             return UpdateResult(self.updates, {"rows": 0, "dead_rows": len(rows)}, skipped=True)
-        if not guard():
+        if not await guard():
             await trainer.call("discard")
             raise StepAbandoned(f"step {step} was given up before its optimiser step")
         self._applying = asyncio.create_task(self._apply(trainer, step))
@@ -158,8 +162,9 @@ class Policy:
         folder = self._scratch / f"{version.epoch}.{version.step}"
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            written = await trainer.call("export", {"folder": str(folder)})
-            loaded = await self.sampler.load_weights(folder, version)
+            async with self._trainer_turn if self.sampler.probes else nullcontext():
+                written = await trainer.call("export", {"folder": str(folder)})
+                loaded = await self.sampler.load_weights(folder, version)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if loaded != written:

@@ -57,6 +57,11 @@ class SamplerProcess(Process, Sampler, Protocol):
     turns: int
     tokens: int
 
+    @property
+    def probes(self) -> bool:
+        """Whether `load_weights` asks the trainer for its log-probs."""
+        ...
+
     async def statistics(self) -> dict[str, Any]:
         """Counts since the start, of its own."""
         ...

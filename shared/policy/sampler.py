@@ -16,6 +16,8 @@ LOAD_S = 600.0
 class TransformersSampler:
     """The `Sampler` protocol over Hugging Face transformers, on a CPU or a GPU."""
 
+    probes = False
+
     def __init__(self, child: Child) -> None:
         self._child = child
         self.waiting = self.turns = self.tokens = 0

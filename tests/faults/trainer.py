@@ -1,5 +1,7 @@
 """The trainer of one role: the real `Stream`, toy weights, and after each resume the ack of a zombie."""
 
+import asyncio
+
 from shared.client import SyncClient
 from shared.errors import LeaseLost, TandemError
 from shared.policy.types import StepAbandoned
@@ -18,20 +20,21 @@ async def train(sync: RecordingClient, renewals: SyncClient, run: str, role: Rol
     """Train until the run is finished; the last checkpoint holds every step."""
     stream = Stream(sync, renewals, run=run, role=role, worker=f"{role}-1", weights=weights)
     probed, last = 0, None
-    async for delivery in stream.deliveries():
-        async with delivery:
-            if delivery.epoch > probed:
-                await _zombie(sync, delivery)
-                probed = delivery.epoch
-            last = await _step(delivery, weights)
+    async with asyncio.TaskGroup() as background:
+        async for delivery in stream.deliveries():
+            async with delivery:
+                if delivery.epoch > probed:
+                    await _zombie(sync, delivery)
+                    probed = delivery.epoch
+                last = await _step(delivery, weights, background)
     if last is not None:
         weights.save(last)
 
 
-async def _step(delivery: Delivery, weights: ToyWeights) -> Ack:
+async def _step(delivery: Delivery, weights: ToyWeights, background: asyncio.TaskGroup) -> Ack:
     """One step, in the order of `planner_server/train.py`."""
     rows = trainable(delivery.view)
-    if not delivery.still_ours():
+    if not await delivery.may_step():
         raise StepAbandoned("the lease may be over")
     updates = weights.train(delivery.step, rows)
     ack = ack_of(delivery.view, rows, updates)
@@ -39,7 +42,7 @@ async def _step(delivery: Delivery, weights: ToyWeights) -> Ack:
         weights.save(ack)
     await delivery.ack(ack)
     if rows:
-        await delivery.confirm(updates)
+        delivery.confirm(updates, background)
     return ack
 
 

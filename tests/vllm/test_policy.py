@@ -13,6 +13,7 @@ from shared.policy.policy import Policy
 from shared.policy.types import SamplingParams, TrainRow, Trajectory
 from shared.policy.weights import save_weights
 from shared.schemas import PolicyVersion
+from tests.guards import always
 from tests.processes import words
 from tests.unit.policy.tiny import WORDS, build_model
 
@@ -42,7 +43,7 @@ async def test_a_step_with_a_vllm_server_and_how_it_ends(config: PolicyConfig, t
     try:
         initial = await policy.load_sampler(version(0))
         for step in (1, 2):
-            result = await policy.update(await roll_out(policy, 24), step, lambda: True)
+            result = await policy.update(await roll_out(policy, 24), step, always)
             assert result.statistics["gap_max"] < 1e-4  # below max_gap, or the step would have failed
             loaded = await policy.load_sampler(version(step))
             assert loaded != initial

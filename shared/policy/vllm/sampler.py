@@ -59,6 +59,11 @@ class VllmSampler:
         loader = Loader(api, config.model, carrier(vllm, scratch), vllm.sync_s)
         return cls(config, vllm, api, server, loader, Evaluator(config, logs / "evaluator.log", threads))
 
+    @property
+    def probes(self) -> bool:
+        """Whether `load_weights` asks the trainer for its log-probs."""
+        return self.reference is not None
+
     async def ready(self) -> None:
         """Wait until it serves the initial weights; Unavailable says why it ended, UserError what it was not given."""
         await self._server.ready()

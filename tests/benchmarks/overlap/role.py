@@ -3,9 +3,10 @@
 import asyncio
 import json
 import statistics
-from collections.abc import AsyncGenerator, Sequence
+import time
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,13 +14,13 @@ import httpx
 import psutil
 from asgi_lifespan import LifespanManager
 from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from planner_server.app import Wires, create_app
 from planner_server.config import PlannerConfig
 from shared.client import SyncClient
 from shared.config import parse
 from shared.schemas.run import RunSpec
-from shared.schemas.stream import StepStatistics
 from sync_service.app import create_app as sync_app
 from sync_service.config import SyncConfig
 from sync_service.embedded import Services
@@ -60,7 +61,7 @@ SHAPES = {
 
 
 class Step(NamedTuple):
-    """A step at its median: wall time, processor seconds of the sampler and of the trainer, mean staleness of a row."""
+    """Medians over steps: wall time, processor seconds of the sampler and of the trainer; mean staleness of a row."""
 
     wall_s: float
     sampling_s: float
@@ -71,6 +72,33 @@ class Step(NamedTuple):
     def ratio(self) -> float:
         """The wall time, by that of a perfect overlap."""
         return self.wall_s / max(self.sampling_s, self.training_s, TICK_S)
+
+
+class Moment(NamedTuple):
+    """When a step was acked, and the processor seconds of the sampler and the trainer until then."""
+
+    wall_s: float
+    sampling_s: float
+    training_s: float
+
+    def since(self, earlier: "Moment") -> "Moment":
+        """What came between."""
+        return Moment(*(b - a for a, b in zip(earlier, self, strict=True)))
+
+
+class Acks:
+    """The sync service, noting each ack. Who asked the service instead would take the two sides' cores from them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.processes: list[psutil.Process] = []
+        self.moments: list[Moment] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        await self._app(scope, receive, send)
+        if scope["type"] == "http" and scope["path"].endswith(":ack"):
+            self.moments.append(Moment(time.perf_counter(), *_seconds(self.processes)))
 
 
 class Replayed(httpx.AsyncBaseTransport):
@@ -93,30 +121,19 @@ async def measure(servers: Services, folder: Path, run: str, staleness: int, sha
         trained_roles=("planner",),
     )
     await asyncio.to_thread(_model, folder / "model", shape)
-    async with _sync(servers, folder) as (sync, client), _planner(folder, run, sync):
-        processes = _torch_processes()
+    async with _sync(servers, folder) as (sync, client), _planner(folder, run, acks := Acks(sync)) as planner:
+        acks.processes = _torch_processes()
         await client.declare_run(run, spec)
         async with asyncio.timeout(RUN_S):
-            await _acked(client, run, WARM)
-            before = _seconds(processes)
-            steps = await _acked(client, run, spec.steps)
-            after = _seconds(processes)
-    moments = [datetime.fromisoformat(step.acked_at).timestamp() for step in steps]
-    walls = [later - earlier for earlier, later in zip(moments[WARM - 1 :], moments[WARM:], strict=False)]
-    sampling, training = ((b - a) / shape.steps for a, b in zip(before, after, strict=True))
-    stale = statistics.mean(step.statistics["staleness_mean"] for step in steps[WARM:])
-    return Step(statistics.median(walls), sampling, training, stale)
-
-
-async def _acked(client: SyncClient, run: str, step: int) -> Sequence[StepStatistics]:
-    """Wait until the step is acked; all steps that are."""
-    while True:
+            while len(acks.moments) < spec.steps:
+                _raise_fault(planner)
+                await asyncio.sleep(0.05)
         steps = await client.steps(run)
-        if len(steps) >= step:
-            if any(found.outcome != "trained" for found in steps):
-                raise RuntimeError("a step had nothing to learn, so it measures nothing")
-            return steps
-        await asyncio.sleep(0.02)
+    if any(step.outcome != "trained" for step in steps):
+        raise RuntimeError("a step had nothing to learn, so it measures nothing")
+    spans = [later.since(earlier) for earlier, later in pairwise(acks.moments[WARM - 1 :])]
+    stale = statistics.mean(step.statistics["staleness_mean"] for step in steps[WARM:])
+    return Step(*(statistics.median(values) for values in zip(*spans, strict=True)), staleness=stale)
 
 
 def _torch_processes() -> list[psutil.Process]:
@@ -147,16 +164,20 @@ async def _sync(servers: Services, folder: Path) -> AsyncGenerator[tuple[FastAPI
         yield app, await stack.enter_async_context(SyncClient("http://sync", transport=wire))
 
 
+def _raise_fault(app: FastAPI) -> None:
+    if fault := getattr(app.state, "fault", None):
+        raise fault
+
+
 @asynccontextmanager
-async def _planner(folder: Path, run: str, sync: FastAPI) -> AsyncGenerator[None]:
+async def _planner(folder: Path, run: str, sync: ASGIApp) -> AsyncGenerator[FastAPI]:
     app = create_app(_config(folder, run), Wires(httpx.ASGITransport(sync), Replayed()))
     async with LifespanManager(app, startup_timeout=START_S, shutdown_timeout=START_S):
         async with asyncio.timeout(START_S):
             while not hasattr(app.state, "parts"):
-                if fault := getattr(app.state, "fault", None):
-                    raise fault
+                _raise_fault(app)
                 await asyncio.sleep(0.05)
-        yield
+        yield app
 
 
 def _config(folder: Path, run: str) -> PlannerConfig:

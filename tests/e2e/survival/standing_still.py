@@ -8,7 +8,7 @@ update that reached the weights is a line of FOLDER/updates.
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,10 @@ class Stage:
         self._folder = folder
         self.step = 0
 
-    async def at(self, moment: Moment) -> None:
-        """Stand still here, if that is the order, until it is let go."""
+    async def at(self, moment: Moment, step: int | None = None) -> None:
+        """Stand still here, if that is the order, until it is let go; `step`, if not the one that is trained."""
         order = Order(**json.loads((self._folder / "order.json").read_text()))
-        if (order.step, order.moment) == (self.step, moment):
+        if (order.step, order.moment) == (self.step if step is None else step, moment):
             (self._folder / f"reached-{order.number}").touch()
             await until((self._folder / f"go-{order.number}").exists, PATIENCE_S)
 
@@ -45,7 +45,7 @@ class Stage:
 def direct(stage: Stage) -> None:
     """Make every moment of the training loop one where the server may stand still."""
 
-    async def update(call: Callable, self: Policy, rows: Any, step: int, guard: Callable[[], bool]) -> Any:
+    async def update(call: Callable, self: Policy, rows: Any, step: int, guard: Callable[[], Awaitable[bool]]) -> Any:
         stage.step = step
         await stage.at("before-update")
         result = await call(self, rows, step, guard)
@@ -73,9 +73,10 @@ def direct(stage: Stage) -> None:
         await call(self, body)
         await stage.at("after-ack")
 
-    async def publish(call: Callable, self: SyncClient, *arguments: Any) -> None:
-        await stage.at("before-publish")
-        await call(self, *arguments)
+    async def publish(call: Callable, self: SyncClient, run: str, role: str, epoch: int, step: int, body: Any) -> None:
+        if stage.step:  # a resume publishes what it found
+            await stage.at("before-publish", step)  # the next one may be trained already
+        await call(self, run, role, epoch, step, body)
 
     for owner, name, wrapper in (
         (Policy, "update", update),

@@ -62,15 +62,17 @@ class Trainer:
         self._during = during
 
     async def train(self) -> None:
-        async for delivery in self.stream.deliveries():
-            async with delivery:
-                if self._during is not None:
-                    await self._during(delivery)
-                if self.guarded and not delivery.still_ours():
-                    raise StepAbandoned("given up before its optimiser step")
-                self.weights.steps.append(delivery.step)
-                await delivery.ack(ack(delivery))
-                await delivery.confirm(len(self.weights.steps))
+        async with asyncio.TaskGroup() as background:
+            async for delivery in self.stream.deliveries():
+                async with delivery:
+                    if self._during is not None:
+                        await self._during(delivery)
+                    ours = await delivery.may_step()
+                    if self.guarded and not ours:
+                        raise StepAbandoned("given up before its optimiser step")
+                    self.weights.steps.append(delivery.step)
+                    await delivery.ack(ack(delivery))
+                    delivery.confirm(len(self.weights.steps), background)
 
 
 def ack(delivery: Delivery) -> Ack:
@@ -184,7 +186,7 @@ async def fail(delivery: Delivery) -> None:
 async def kill_the_first_step(servers: Servers) -> Trainer:
     """A server that dies of the step, and is started again, as often as the run lets it; then one that would not."""
     for _ in range(2):
-        with pytest.raises(MemoryError):
+        with pytest.RaisesGroup(MemoryError):
             await (await servers.trainer("executor-1", fail)).train()
     return await servers.trainer("executor-1")
 

@@ -16,6 +16,7 @@ from shared.errors import InvalidInput, NotFound, Unavailable, UserError
 from shared.policy.policy import Policy
 from shared.policy.types import SamplingParams, StepAbandoned, TrainRow, Trajectory
 from shared.schemas import PolicyVersion
+from tests.guards import always, never
 from tests.processes import words
 
 from .tiny import WORDS
@@ -61,7 +62,7 @@ async def test_sample_train_load_save_and_resume(config, tmp_path, ack):
         assert counts["requests"] == 25
         assert counts["steps"] < counts["tokens"]  # concurrent requests shared forward passes
 
-        result = await policy.update(rows, 1, lambda: True)
+        result = await policy.update(rows, 1, always)
         assert (result.updates, result.skipped, policy.step) == (1, False, 1)
         # the sampler's log-probs are the trainer's, so nothing clips and the ratio is 1
         assert result.statistics["gap_max"] < 1e-4
@@ -86,7 +87,7 @@ async def test_sample_train_load_save_and_resume(config, tmp_path, ack):
         assert (evaluated.token_ids, evaluated.version.step) == (after.token_ids, 1)
 
         for step in (2, 3):
-            await policy.update(await roll_out(policy, 8), step, lambda: True)
+            await policy.update(await roll_out(policy, 8), step, always)
         unbroken = await policy.load_sampler(version(3))
         assert unbroken != checksum
     finally:
@@ -101,7 +102,7 @@ async def test_sample_train_load_save_and_resume(config, tmp_path, ack):
         assert await resumed.load_sampler(version(1)) == checksum
         for step in (2, 3):
             rows = [TrainRow(f"t{step - 1}.{i}", 1.0 if i % 2 else -1.0, 1.0 + i % 3) for i in range(8)]
-            await resumed.update(rows, step, lambda: True)
+            await resumed.update(rows, step, always)
         assert await resumed.load_sampler(version(3)) == unbroken  # bit by bit
         await resumed.restore(None)
         assert (resumed.step, resumed.updates) == (0, 0)
@@ -123,18 +124,18 @@ async def test_what_keeps_a_step_from_being_taken(config, tmp_path):
         initial = await policy.load_sampler(version(0))
 
         with pytest.raises(StepAbandoned, match="step 1"):
-            await policy.update(rows, 1, lambda: False)
+            await policy.update(rows, 1, never)
         with pytest.raises(NotFound, match="absent"):
-            await policy.update([*rows, TrainRow("absent", 1.0, 1.0)], 1, lambda: True)
+            await policy.update([*rows, TrainRow("absent", 1.0, 1.0)], 1, always)
         with pytest.raises(InvalidInput, match=rows[0].trajectory):
-            await policy.update([rows[0], rows[0]], 1, lambda: True)
+            await policy.update([rows[0], rows[0]], 1, always)
         dead = [TrainRow(row.trajectory, 0.0, 1.0, dead=True) for row in rows]
-        skipped = await policy.update(dead, 1, lambda: True)
+        skipped = await policy.update(dead, 1, always)
         assert (skipped.skipped, skipped.updates, policy.step) == (True, 0, 1)
-        assert (await policy.update([], 2, lambda: True)).skipped
+        assert (await policy.update([], 2, always)).skipped
         assert await policy.load_sampler(version(2)) == initial
 
-        taken = await policy.update(rows, 3, lambda: True)
+        taken = await policy.update(rows, 3, always)
         assert (taken.skipped, taken.updates) == (False, 1)
         assert await policy.load_sampler(version(3)) != initial
 
@@ -161,7 +162,7 @@ async def test_a_killed_trainer_is_named(config, tmp_path):
         failed = asyncio.create_task(policy.failed())
         trainer = worker("trainer")
         trainer.suspend()
-        waiting = asyncio.create_task(policy.update([TrainRow("t", 1.0, 1.0)], 1, lambda: True))
+        waiting = asyncio.create_task(policy.update([TrainRow("t", 1.0, 1.0)], 1, always))
         await policy.sampler.statistics()  # the update's request is on its way
         trainer.send_signal(signal.SIGKILL)
         reason = await asyncio.wait_for(failed, 10)

@@ -18,6 +18,7 @@ from shared.policy.pool.sampler import SamplerPool
 from shared.policy.pool.start import RayPool
 from shared.policy.types import SamplingParams, TrainRow, Trajectory
 from shared.schemas import PolicyVersion
+from tests.guards import always
 from tests.processes import words
 from tests.waiting import until
 
@@ -73,7 +74,7 @@ async def test_a_role_on_ray_trains_and_outlives_a_replica_but_not_a_shard(tmp_p
     try:
         await replicas(policy, 2)
         rows = await roll_out(policy)
-        result = await policy.update(rows, 1, lambda: True)
+        result = await policy.update(rows, 1, always)
         assert result.statistics["gap_max"] < 1e-4  # the shards' log-probs are the replicas'
         saved = await policy.save(1, ack(1))
         assert await policy.load_sampler(version(1)) == saved.checksum
@@ -88,7 +89,7 @@ async def test_a_role_on_ray_trains_and_outlives_a_replica_but_not_a_shard(tmp_p
         failed = asyncio.create_task(policy.failed())
         shard = workers("shard")[1]
         shard.suspend()
-        step = asyncio.create_task(policy.update(rows, 2, lambda: True))
+        step = asyncio.create_task(policy.update(rows, 2, always))
         await policy.sampler.statistics()  # the step has been sent
         shard.parent().kill()  # ty: ignore[possibly-missing-attribute]
         assert "shard" in await asyncio.wait_for(failed, 60)
@@ -143,9 +144,9 @@ async def test_a_role_on_other_machines_grows_when_one_joins(tmp_path, ack):
         policy = await start(config, tmp_path)
         try:
             rows = await roll_out(policy)
-            await policy.update(rows, 1, lambda: True)
+            await policy.update(rows, 1, always)
             saved = await policy.save(1, ack(1))
-            await policy.update(rows, 2, lambda: True)
+            await policy.update(rows, 2, always)
             await policy.load_sampler(version(2))
             evaluated = await policy.sampler.generate([5, 6], PARAMS, checkpoint=saved.path)
             assert evaluated.version.step == 1

@@ -67,13 +67,23 @@ def ack(delivery: Delivery) -> Ack:
     return Ack(epoch=delivery.epoch, step=delivery.step, outcome="trained", updates=delivery.step, fates={})
 
 
+async def train(stream: Stream, trained: list[tuple[int, int]] | None = None) -> None:
+    """Every step, in the order of `planner_server/train.py`; notes epoch and step of those that the weights took."""
+    async with asyncio.TaskGroup() as background:
+        async for delivery in stream.deliveries():
+            async with delivery:
+                if not await delivery.may_step():
+                    raise StepAbandoned("the lease may be over")
+                if trained is not None:
+                    trained.append((delivery.epoch, delivery.step))
+                await delivery.ack(ack(delivery))
+                delivery.confirm(delivery.step, background)
+
+
 async def test_each_step_is_acked_then_loaded_then_published(stream: Stream, service: StreamService, weights: Weights):
-    async for delivery in stream.deliveries():
-        async with delivery:
-            assert delivery.still_ours()
-            await delivery.ack(ack(delivery))
-            await delivery.confirm(delivery.step)
-    assert service.names() == ["resume", "publish", *["lease", "ack", "publish"] * 2, "lease"]
+    await train(stream)
+    assert [name for name in service.names() if name != "lease"] == ["resume", "publish", *["ack", "publish"] * 2]
+    assert service.names().count("lease") == 3
     assert weights.log == ["restore 0", "load 1.0", "load 1.1", "load 1.2"]
     assert [body["path"].rpartition("/")[2] for body in service.bodies("publish")] == ["1.0", "1.1", "1.2"]
     assert stream.version == PolicyVersion(epoch=1, step=2, updates=2)
@@ -84,13 +94,90 @@ async def test_a_refused_ack_loads_and_publishes_nothing_and_resumes(
 ):
     service.refuse["ack"] = [LeaseLost()]
     trained = []
-    async for delivery in stream.deliveries():
-        async with delivery:
-            trained.append((delivery.epoch, delivery.step))
-            await delivery.ack(ack(delivery))
-            await delivery.confirm(delivery.step)
+    await train(stream, trained)
     assert trained == [(1, 1), (2, 1), (2, 2)]
     assert weights.log == ["restore 0", "load 1.0", "restore 0", "load 2.0", "load 2.1", "load 2.2"]
+
+
+class SlowWeights(Weights):
+    """The samplers take nothing but the initial weights until they are told to, and then fail with `fault`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+        self.fault: Exception | None = None
+
+    async def load_sampler(self, version: PolicyVersion) -> str:
+        if version.step:
+            await self.go.wait()
+        if version.step and self.fault:
+            raise self.fault
+        return await super().load_sampler(version)
+
+
+@pytest.fixture
+def slow() -> SlowWeights:
+    return SlowWeights()
+
+
+@pytest.fixture
+async def slow_stream(service: StreamService, slow: SlowWeights):
+    async with SyncClient("http://sync", transport=service.transport) as sync:
+        yield Stream(sync, sync, run="r", role="planner", worker="w", weights=slow)
+
+
+async def test_a_version_is_loaded_beside_the_next_gradient_and_before_the_next_optimiser_step(
+    slow_stream: Stream, service: StreamService, slow: SlowWeights
+):
+    async with asyncio.TaskGroup() as background:
+        async for delivery in slow_stream.deliveries():
+            async with delivery:
+                if delivery.step == 2:
+                    assert service.names() == ["resume", "publish", "lease", "ack", "lease"]
+                    stepping = asyncio.create_task(delivery.may_step())
+                    acking = asyncio.create_task(delivery.ack(ack(delivery)))
+                    await until(lambda: len(service.bodies("renew")) >= 1)
+                    assert not stepping.done()
+                    slow.go.set()
+                    assert await stepping
+                    await acking
+                else:
+                    await delivery.ack(ack(delivery))
+                delivery.confirm(delivery.step, background)
+    assert service.names()[4:7] == ["lease", "publish", "ack"]
+
+
+async def test_a_version_that_cannot_be_loaded_ends_the_loop_that_waits_for_its_next_batch(
+    slow: SlowWeights, service: StreamService
+):
+    leases = 0
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal leases
+        if request.url.path.endswith(":lease") and (leases := leases + 1) == 2:
+            slow.fault = BodyConflict("other weights")
+            slow.go.set()
+            await asyncio.Event().wait()
+        return await service.transport.handle_async_request(request)
+
+    async with SyncClient("http://sync", transport=httpx.MockTransport(answer)) as sync:
+        with pytest.RaisesGroup(BodyConflict):
+            await train(Stream(sync, sync, run="r", role="planner", worker="w", weights=slow))
+    assert service.names() == ["resume", "publish", "lease", "ack"]
+
+
+async def test_a_version_whose_lease_is_lost_meanwhile_gives_the_next_step_up(
+    slow_stream: Stream, service: StreamService, slow: SlowWeights
+):
+    """And the weights go back to the checkpoint only when nothing reads them any more."""
+    trained = []
+    training = asyncio.create_task(train(slow_stream, trained))
+    await until(lambda: service.names()[-2:] == ["ack", "lease"])
+    service.refuse["publish"] = [LeaseLost()]
+    slow.go.set()
+    await training
+    assert trained == [(1, 1), (2, 1), (2, 2)]
+    assert slow.log == ["restore 0", "load 1.0", "load 1.1", "restore 0", "load 2.0", "load 2.1", "load 2.2"]
 
 
 async def test_it_resumes_from_the_last_checkpoint_with_the_ack_that_may_never_have_gone_out(
