@@ -10,6 +10,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import Depends, Request
 
 from shared.errors import Overloaded, TandemError
 from sync_service.dashboard import panels
@@ -128,3 +131,11 @@ class Live:
 def frame(event: str, text: str) -> bytes:
     """A server-sent event; a line break in `text`, of whatever kind, begins no field of its own."""
     return "".join((f"event: {event}\n", *(f"data: {line}\n" for line in LINES.split(text)), "\n")).encode()
+
+
+async def _live(request: Request) -> Live:  # async: a plain function would be run in a thread
+    return request.app.state.live
+
+
+Watching = Annotated[Live, Depends(_live)]
+"""A route's parameter."""

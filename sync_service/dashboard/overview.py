@@ -1,24 +1,15 @@
 """A run's first page, and the stream that keeps it up to date."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from shared.ids import Name
 from sync_service.dashboard.access import VIEW, is_over, may_act
-from sync_service.dashboard.live import Live
+from sync_service.dashboard.live import Watching
 from sync_service.dashboard.pages import PageRoute, page
 from sync_service.routes.sse import EventStream
 from sync_service.service import Actor
 
 router = APIRouter(route_class=PageRoute)
-
-
-async def _live(request: Request) -> Live:
-    return request.app.state.live
-
-
-Watching = Annotated[Live, Depends(_live)]
 
 
 @router.get("/runs/{run}", dependencies=[VIEW])

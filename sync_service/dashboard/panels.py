@@ -6,6 +6,7 @@ So a panel holds times, and never how long ago they were: the page counts that i
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from sqlalchemy import Row
@@ -100,17 +101,28 @@ def _figures(run: Run, judged: Verdict, groups: Sequence[Row], acked: Sequence[A
     }
 
 
-def _funnel(groups: Sequence[Row]) -> list[tuple[str, int, str]]:
-    """How many groups have come so far, with what that means."""
+def _funnel(groups: Sequence[Row]) -> list[dict[str, Any]]:
+    """By stage, how many groups are there `now`, and how many have come so far; `means` explains it."""
     complete = [row for row in groups if row.state == "complete"]
     stages = (
-        ("opened", groups, "opened by the planner, whatever became of them"),
-        ("complete", complete, "every slot has a final rollout"),
-        ("sealed", [row for row in complete if row.scoring == "sealed"], "no score is awaited any more"),
-        ("batched", [row for row in complete if row.cut], "in a batch that is cut"),
+        ("open", groups, "opened by the planner; now: it still owes rollouts"),
+        ("complete", complete, "every slot has a final rollout; now: scores are awaited"),
+        (
+            "sealed",
+            [row for row in complete if row.scoring == "sealed"],
+            "no score is awaited; now: not in a batch yet",
+        ),
+        ("batched", [row for row in complete if row.cut], "in a batch that is cut; now: a role has yet to train on it"),
         ("consumed", [row for row in complete if row.cut and row.consumed], "trained on, or skipped, by every role"),
     )
-    return [(name, sum(row.groups for row in rows), means) for name, rows, means in stages]
+    so_far = [sum(row.groups for row in rows) for _, rows, _ in stages]
+    discarded = sum(row.groups for row in groups if row.state == "discarded")
+    left = [so_far[0] - discarded, *so_far[1:]]
+    now = [max(0, a - b) for a, b in pairwise(left)]
+    return [
+        {"name": name, "now": count, "so_far": total, "means": means}
+        for (name, _, means), total, count in zip(stages, so_far, [*now, None], strict=True)
+    ]
 
 
 def _discarded(groups: Sequence[Row]) -> list[tuple[str, int]]:
