@@ -1,6 +1,7 @@
 """One invocation, from its subtask to its stored trajectory: the tool loop, the format score, the answer."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from shared.schemas.invocation import InvocationAnswer, InvocationRequest
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What every invocation of this server shares."""
+    """What every invocation of this server shares. `hold`: the folder of a named checkpoint, which stays meanwhile."""
 
     environment: Environment
     sampler: Sampler
@@ -29,7 +30,7 @@ class Agent:
     store: TrajectoryStore
     scoring: Scoring
     params: Callable[[float | None], SamplingParams]
-    checkpoint_path: Callable[[str], Path | None]
+    hold: Callable[[str], AbstractContextManager[Path | None]]
 
     async def recall(self, invocation: str, request: InvocationRequest) -> InvocationAnswer | None:
         """The stored answer; BodyConflict where it was given to another request."""
@@ -44,16 +45,17 @@ class Agent:
         """Run the tool loop on the live weights, or on the checkpoint that an evaluation names."""
         evaluation = request.evaluation
         context = ToolContext(split=request.split, task_id=request.task_id, subtask=request.subtask)
-        return await run_agent(
-            self.sampler,
-            self.chat,
-            self.toolbox.bound(context),
-            system=self.environment.system_prompt("executor"),
-            user=request.subtask,
-            limits=self.limits,
-            params=self.params(evaluation.temperature if evaluation else None),
-            checkpoint=self.checkpoint_path(evaluation.checkpoint) if evaluation else None,
-        )
+        with self.hold(evaluation.checkpoint if evaluation else "live") as checkpoint:
+            return await run_agent(
+                self.sampler,
+                self.chat,
+                self.toolbox.bound(context),
+                system=self.environment.system_prompt("executor"),
+                user=request.subtask,
+                limits=self.limits,
+                params=self.params(evaluation.temperature if evaluation else None),
+                checkpoint=checkpoint,
+            )
 
     async def keep(self, invocation: str, request: InvocationRequest, episode: Episode) -> InvocationAnswer:
         """Store the trajectory and have it scored; an evaluation is neither stored nor scored."""

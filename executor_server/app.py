@@ -124,7 +124,7 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
             store=here.policy.store,
             scoring=scoring,
             params=config.sampling,
-            checkpoint_path=here.policy.checkpoint_path,
+            hold=here.policy.checkpoints.hold,
         )
         invocations = Invocations(agent, config.invocation_deadline_s, metrics.flights("invocation"))
         stack.push_async_callback(invocations.close)

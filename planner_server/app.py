@@ -136,7 +136,7 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
         )
         places, attempts = config.max_concurrent_rollouts, config.attempts_per_slot
         evaluations = Evaluations(
-            roller, here.policy.checkpoint_path, config.sampling, places=places, attempts=attempts
+            roller, here.policy.checkpoints.hold, config.sampling, places=places, attempts=attempts
         )
         stack.push_async_callback(evaluations.close)
         submitter: Submitter[RolloutItem] = Submitter(here.sync.submit_rollouts, RolloutItem, here.policy.store)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import structlog
@@ -20,19 +21,22 @@ MOST_RUNNING = 64
 
 
 class Evaluations:
-    """Runs each evaluation once, beside the training, at most `places` rollouts at once over all of them."""
+    """Runs each evaluation once, beside the training, at most `places` rollouts at once over all of them.
+
+    `hold` gives the folder of a named checkpoint, which stays until the evaluation's end.
+    """
 
     def __init__(
         self,
         roller: Roller,
-        checkpoint_path: Callable[[str], Path | None],
+        hold: Callable[[str], AbstractContextManager[Path | None]],
         params: Callable[[float], SamplingParams],
         *,
         places: int,
         attempts: int,
     ) -> None:
         self._roller = roller
-        self._checkpoint_path = checkpoint_path
+        self._hold = hold
         self._params = params
         self._at_once = places
         self._places = asyncio.Semaphore(places)
@@ -46,11 +50,13 @@ class Evaluations:
         if known is None:
             if len(self._tasks) >= MOST_RUNNING:
                 raise Overloaded(f"{MOST_RUNNING} evaluations run already")
-            checkpoint = self._checkpoint_path(request.planner_checkpoint)
+            held = ExitStack()
+            checkpoint = held.enter_context(self._hold(request.planner_checkpoint))
             known = self._known[name] = Evaluation(name, request)
             task = asyncio.create_task(self._run(known, checkpoint), name=f"evaluation-{name}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(lambda _: held.close())
         if known.request != request:
             raise BodyConflict(f"evaluation {name} was asked for with another request")
         return known.view()

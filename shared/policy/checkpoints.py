@@ -12,12 +12,13 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from shared.errors import InvalidInput, NotFound, Unavailable, UserError
+from shared.policy.holds import Holds
 from shared.schemas.base import PolicyVersion, Role
 from shared.schemas.stream import Ack
 
@@ -56,6 +57,7 @@ class CheckpointStore:
         self.folder, self.initial = folder, initial
         self._run, self._role, self._keep_last = run, role, keep_last
         self._retiring = threading.Lock()
+        self._holds = Holds()
         folder.mkdir(parents=True, exist_ok=True)
         self._remove_half_written()
 
@@ -85,6 +87,17 @@ class CheckpointStore:
         if name != "initial" and not (NAME.fullmatch(name) and (path / META).is_file()):
             raise NotFound(f"the {self._role} has no such checkpoint{': ' + name if name else ' yet'}")
         return path
+
+    @contextmanager
+    def hold(self, name: str) -> Generator[Path | None]:
+        """Its `path`, which retention spares meanwhile, and for `LINGER_S` afterwards."""
+        with self._retiring:
+            path = self.path(name)
+            self._holds.take(path)
+        try:
+            yield path
+        finally:
+            self._holds.release(path)
 
     def keep(self, name: str) -> None:
         """Mark it `best`: retention spares it until another one is marked. Unavailable where that cannot be written."""
@@ -139,10 +152,11 @@ class CheckpointStore:
         self._retire()
 
     def _retire(self) -> None:
-        """Remove old ones; what is marked meanwhile, by the event loop's thread, is not among them."""
+        """Remove old ones; what is marked or held meanwhile, by the event loop's thread, is not among them."""
         with self._retiring:
             best = self._best()
-            doomed = [self._put_away(old.path) for old in self.saved()[: -self._keep_last] if old.name != best]
+            old = [checkpoint.path for checkpoint in self.saved()[: -self._keep_last] if checkpoint.name != best]
+            doomed = [self._put_away(path) for path in old if not self._holds.spared(path)]
         for folder in doomed:
             shutil.rmtree(folder)
 

@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from shared.errors import InvalidInput, NotFound, UserError
+from shared.policy import holds
 from shared.policy.checkpoints import CheckpointStore, saved_version
 from shared.policy.model import load_model
 from shared.policy.optimizer import load_optimizer_state, optimizer_state
@@ -49,6 +50,29 @@ async def test_the_last_ones_and_the_best_stay(store, ack):
     await store.save(7, 7, ack(7), weights)
     await store.save(8, 8, ack(8), weights)
     assert [c.name for c in store.saved()] == ["step-6", "step-7", "step-8"]
+
+
+async def test_one_that_an_evaluation_uses_stays(store, ack, monkeypatch):
+    monkeypatch.setattr(holds, "LINGER_S", 0.0)
+    steps = iter(range(1, 100))
+
+    async def save() -> list[str]:
+        step = next(steps)
+        await store.save(step, step, ack(step), weights)
+        return [checkpoint.name for checkpoint in store.saved()]
+
+    await save()
+    with store.hold("step-1") as path, store.hold("latest") as same, store.hold("live") as live:
+        assert (path, same, live) == (store.folder / "step-1", path, None)
+        for _ in range(3):
+            kept = await save()
+        assert kept == ["step-1", "step-3", "step-4"]
+    assert await save() == ["step-4", "step-5"]
+    monkeypatch.setattr(holds, "LINGER_S", float("inf"))
+    with pytest.raises(NotFound), store.hold("step-4"), store.hold("step-1"):
+        pass
+    await save()
+    assert await save() == ["step-4", "step-6", "step-7"]  # it may be asked for again
 
 
 @pytest.mark.parametrize("meta", ["{", "3", "{}", '{"run": "r", "role": "planner", "pending_ack": {}}'])

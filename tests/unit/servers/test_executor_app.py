@@ -44,7 +44,7 @@ async def test_no_invocation_is_taken_before_the_unscored_ones_of_the_past_are_k
     @asynccontextmanager
     async def station(*_: Any):
         monkeypatch.setattr(store, "unreleased", unreleased)
-        policy = SimpleNamespace(store=store, sampler=None, checkpoint_path=None)
+        policy = SimpleNamespace(store=store, sampler=None, checkpoints=SimpleNamespace(hold=None))
         sync = SimpleNamespace(submit_trajectories=None)
         member = SimpleNamespace(drain=None)
         yield SimpleNamespace(policy=policy, sync=sync, member=member, environment=None, chat=None, toolbox=None)
