@@ -17,6 +17,10 @@ OWN_STORE_BYTES = 2**29
 """The object store of a cluster of one machine: it carries a step's rows, and never weights."""
 
 REACH_S = 10.0
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+FRAME_HEAD, SETTINGS = 9, 4
+EMPTY_SETTINGS = bytes([0, 0, 0, SETTINGS, 0, 0, 0, 0, 0])
+"""What a client of HTTP/2 says first, and what a server of it answers with: a frame of that type (RFC 9113)."""
 
 
 class Cluster:
@@ -57,9 +61,8 @@ class Cluster:
             await asyncio.to_thread(self._leave)
 
     def _join(self) -> None:
-        if self._address != "auto":  # Ray itself would try for a minute
-            host, _, port = str(self._address).rpartition(":")
-            socket.create_connection((host, int(port)), REACH_S).close()
+        if self._address != "auto":  # Ray itself would try for minutes
+            _greet(str(self._address))
         ray.init(address=self._address, log_to_driver=False, configure_logging=False)
 
     def _start(self) -> None:
@@ -80,6 +83,19 @@ class Cluster:
         ray.shutdown()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _greet(address: str) -> None:
+    """OSError where nothing listens, or not what speaks as the head of a cluster does: HTTP/2, and TLS if so asked."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), REACH_S) as connection:
+        if os.environ.get("RAY_USE_TLS") == "1":
+            return
+        connection.settimeout(REACH_S)
+        connection.sendall(PREFACE + EMPTY_SETTINGS)
+        answer = connection.recv(FRAME_HEAD, socket.MSG_WAITALL)
+    if len(answer) < FRAME_HEAD or answer[3] != SETTINGS:
+        raise OSError("what listens there is no Ray cluster")
 
 
 def _parts() -> dict[str, tuple[str, int]]:

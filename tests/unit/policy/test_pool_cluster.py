@@ -26,6 +26,21 @@ async def test_what_ray_raises_when_it_is_joined_is_one_line(monkeypatch):
     assert left == [True]
 
 
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", None], ids=["http", "nothing", "silence"])
+async def test_an_address_where_something_else_listens_is_one_line_at_once(answer, monkeypatch):
+    async def other(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if answer is not None:
+            writer.write(answer)
+            writer.close()
+
+    monkeypatch.setattr(cluster, "REACH_S", 0.1)
+    monkeypatch.setattr(cluster, "ray", SimpleNamespace(is_initialized=lambda: False, shutdown=lambda: None))
+    async with await asyncio.start_server(other, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(UserError, match=f"the Ray cluster at {address} cannot be joined: "):
+            await cluster.Cluster(address, 1).open()
+
+
 async def test_an_actor_that_hangs_is_given_up(monkeypatch, tmp_path):
     asked = []
 
