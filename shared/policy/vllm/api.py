@@ -4,7 +4,7 @@ Turns go to `/inference/v1/generate`, which takes and gives token ids, and says 
 which tokens; the other routes are those of its development mode.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
@@ -13,6 +13,8 @@ from shared.errors import InvalidInput, Unavailable, UserError
 from shared.policy.types import SamplingParams
 
 QUICK_S = 30.0
+NO_VLLM = frozenset({httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED})
+"""What another server answers to /health."""
 
 
 class VllmApi:
@@ -26,18 +28,22 @@ class VllmApi:
 
     async def healthy(self) -> bool:
         """Whether it answers, and its engine lives."""
-        try:
-            return (await self._http.get("/health")).status_code == httpx.codes.OK
-        except httpx.HTTPError:
-            return False
+        return await self._health() == httpx.codes.OK
+
+    async def starting(self) -> bool:
+        """Whether it is not healthy yet. UserError: what answers there is something else, and never will be."""
+        status = await self._health()
+        if status in NO_VLLM:
+            raise UserError(f"{self.where} is no vLLM server: it answered /health with {status}")
+        return status != httpx.codes.OK
 
     async def release(self) -> str:
         """The version of vLLM itself."""
-        return (await self._call("GET", "/version"))["version"]
+        return await self._told("/version", lambda answer: answer["version"])
 
     async def model(self) -> tuple[str, int]:
         """The name under which it serves the model, and how many tokens a request may have in all."""
-        model = (await self._call("GET", "/v1/models"))["data"][0]
+        model = await self._told("/v1/models", lambda answer: answer["data"][0])
         return model["id"], model["max_model_len"]
 
     async def generate(
@@ -90,6 +96,20 @@ class VllmApi:
         """Close the connections."""
         await self._http.aclose()
 
+    async def _health(self) -> int | None:
+        try:
+            return (await self._http.get("/health")).status_code
+        except httpx.HTTPError:
+            return None
+
+    async def _told(self, path: str, read: Callable[[Any], Any]) -> Any:
+        """What the server says of itself; UserError where the answer is not that of a vLLM server."""
+        answer = await self._call("GET", path)
+        try:
+            return read(answer)
+        except (LookupError, TypeError):
+            raise UserError(f"{self.where} is no vLLM server: it answered {path} with {str(answer)[:60]!r}") from None
+
     async def _call(self, method: str, path: str, body: Any = None, timeout_s: float = QUICK_S) -> Any:
         try:
             answer = await self._http.request(method, path, json=body, timeout=timeout_s)
@@ -97,9 +117,12 @@ class VllmApi:
             raise Unavailable(f"{self.where} did not answer {path} within {timeout_s:.0f} s") from None
         except httpx.HTTPError as error:
             raise Unavailable(f"{self.where} cannot be reached: {error or type(error).__name__}") from None
-        if answer.status_code == httpx.codes.OK:
+        if answer.status_code != httpx.codes.OK:
+            raise _fault(self.where, path, answer)
+        try:
             return answer.json()
-        raise _fault(self.where, path, answer)
+        except ValueError:
+            raise UserError(f"{self.where} is no vLLM server: it answered {path} with {answer.text[:60]!r}") from None
 
 
 def _fault(where: str, path: str, answer: httpx.Response) -> Exception:

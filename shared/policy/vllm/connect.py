@@ -50,14 +50,17 @@ class RemoteServer:
         self._closing = False
 
     async def ready(self) -> None:
-        """Wait until it answers, within the configured time."""
-        if not await self._answers_within(self._start_s):
-            raise Unavailable(f"{self._api.where} did not answer within {self._start_s:.0f} s")
+        """Wait until it answers, within the configured time. UserError: something else is there."""
+        deadline = time.monotonic() + self._start_s
+        while await self._api.starting():
+            if time.monotonic() > deadline:
+                raise Unavailable(f"{self._api.where} did not answer within {self._start_s:.0f} s")
+            await asyncio.sleep(self._poll_s)
 
     async def died(self) -> str:
         """Wait until it has not answered for a minute. Does not return after `close`."""
         while True:
-            if not await self._answers_within(self._silent_s) and not self._closing:
+            if not await self._answers_again() and not self._closing:
                 return f"{self._api.where} has not answered for {self._silent_s:.0f} s"
             await asyncio.sleep(self._poll_s)
 
@@ -65,8 +68,8 @@ class RemoteServer:
         """Leave it alone."""
         self._closing = True
 
-    async def _answers_within(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
+    async def _answers_again(self) -> bool:
+        deadline = time.monotonic() + self._silent_s
         while not await self._api.healthy():
             if time.monotonic() > deadline:
                 return False

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from starlette.responses import Response
 
 from shared.errors import Conflict, DeadlineExceeded, InvalidInput, Unavailable, UserError
 from shared.policy.types import SamplingParams
@@ -154,6 +155,21 @@ async def test_a_server_that_never_answers(make_sampler, fake):
     fake.down = True
     with pytest.raises(Unavailable, match="did not answer within"):
         await make_sampler().ready()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Response("<html>not here</html>", 404), "answered /health with 404"),
+        (Response("<html>welcome</html>"), "answered /version with '<html>welcome"),
+        (Response('{"hello": 1}'), r"answered /version with .*hello"),
+    ],
+    ids=["404", "a page", "other JSON"],
+)
+async def test_a_url_where_something_else_answers_is_one_line_at_once(make_sampler, fake, answer, told):
+    fake.app = answer  # an ASGI app, too
+    with pytest.raises(UserError, match=f"the vLLM server is no vLLM server: it {told}"):
+        await make_sampler(start_s=3600).ready()
 
 
 @pytest.mark.parametrize(("ids", "new"), [([], 3), ([5] * ROOM, 1), ([5], 0)])
