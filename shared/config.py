@@ -22,9 +22,11 @@ class Config(BaseModel):
 
 def _url(text: str) -> str:
     try:
-        _URL.validate_python(text)
+        url = _URL.validate_python(text)
     except ValidationError:
         raise ValueError("this is no http:// or https:// URL") from None
+    if url.username is not None or url.password is not None:
+        raise ValueError("a URL that is saved and logged names no user and no password")
     return text
 
 

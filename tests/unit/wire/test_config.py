@@ -4,13 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from shared.config import Config, load, override, save
+from shared.config import Config, Url, load, override, parse, save
 from shared.errors import UserError
 
 
 class Inner(Config):
     lr: float = 1e-3
     name: str = "adam"
+
+
+class ServerUrl(Config):
+    url: Url
 
 
 class Outer(Config):
@@ -74,3 +78,11 @@ def test_what_cannot_be_saved_is_one_clear_line(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         save(Outer(), tmp_path / "file" / "c.toml")
+
+
+def test_a_password_in_a_url_is_refused_and_not_repeated():
+    for url in ("http://user:hidden@host:8000", "https://:hidden@host", "http://hidden@host"):
+        with pytest.raises(UserError, match="names no user and no password") as caught:
+            parse(ServerUrl, {"url": url})
+        assert "hidden" not in caught.value.detail
+    assert parse(ServerUrl, {"url": "http://host:8000/@path"}).url == "http://host:8000/@path"
