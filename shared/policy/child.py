@@ -10,6 +10,7 @@ from typing import Any
 
 from shared.errors import DeadlineExceeded, Unavailable, from_problem
 from shared.policy.framing import Decoder, Message, encode
+from shared.serving.secrets import secret_names
 
 START_S = 300.0
 """Importing torch and loading a model."""
@@ -49,7 +50,7 @@ class Child:
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=errors,
-                env=KEEP_MEMORY | os.environ | {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"},
+                env=_environment(threads),
             )
         child = cls(kind, process, log)
         child._send({"settings": settings | {"threads": threads}})
@@ -143,6 +144,12 @@ class Child:
         code = self._process.returncode
         how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
         return f"the {self.kind} process {how}; the end of {self.log}:\n{tail(self.log)}"
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """Ours without its keys: what runs a model calls nobody."""
+    kept = {name: os.environ[name] for name in os.environ.keys() - secret_names(os.environ)}
+    return KEEP_MEMORY | kept | {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
 
 
 def _heard(future: asyncio.Future[Any]) -> None:

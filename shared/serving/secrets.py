@@ -1,9 +1,13 @@
 """Secrets of a server: from the environment, or from a file; never from the configuration itself, which is saved."""
 
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from shared.errors import UserError
+
+NAMES = re.compile(r"TANDEM_\w+_KEY|VLLM_API_KEY")
 
 
 def secret(name: str, file: Path | None = None) -> str | None:
@@ -24,6 +28,11 @@ def secret(name: str, file: Path | None = None) -> str | None:
     if not text:
         raise UserError(f"the secret {variable} cannot be read from {named}: it is empty")
     return _carried(variable, text)
+
+
+def secret_names(environment: Iterable[str]) -> list[str]:
+    """Those variables of `environment` that hold a key: of no use to the processes that a server starts."""
+    return [name for name in environment if NAMES.fullmatch(name)]
 
 
 def _carried(variable: str, text: str) -> str:

@@ -22,6 +22,7 @@ from shared.policy.config import MIB, PolicyConfig
 from shared.policy.vllm.api import VllmApi
 from shared.policy.vllm.config import VllmConfig
 from shared.process import Service
+from shared.serving.secrets import secret_names
 
 MODEL = "policy"
 POLL_S = 0.2
@@ -47,7 +48,8 @@ class VllmServer:
         self.api = VllmApi("vLLM", AiohttpTransport(uds=str(self.socket), limits=UNLIMITED), "http://vllm")
         self.threads: int | None = threads
         path = f"{vllm.python.absolute().parent}:{os.environ.get('PATH', '')}"
-        environment = FIXED | {"PATH": path, "OMP_NUM_THREADS": str(threads)} | vllm.environment
+        keys = dict.fromkeys(secret_names(os.environ), "")  # on its socket it needs none, and would ask for one
+        environment = keys | FIXED | {"PATH": path, "OMP_NUM_THREADS": str(threads)} | vllm.environment
         command = _command(config, vllm, model, self.socket)
         self._service = Service("vLLM server", command, log, environment)
         self._closing = False

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import DeadlineExceeded, Unavailable, UserError
+from shared.policy.child import Child
 from shared.policy.config import PolicyConfig
 from shared.policy.vllm.config import VllmConfig
 from shared.policy.vllm.sampler import VllmSampler
@@ -46,3 +47,24 @@ async def test_one_that_does_not_answer_is_given_up_and_killed(model, tmp_path):
 async def test_an_interpreter_that_is_not_there(model, tmp_path):
     with pytest.raises(UserError, match=r"policy\.vllm\.python: there is no"):
         await start(model, tmp_path, tmp_path / "nowhere")
+
+
+async def test_no_key_of_ours_reaches_a_process_that_runs_a_model(model, tmp_path, monkeypatch):
+    for name in ("VLLM_API_KEY", "TANDEM_SYNC_KEY", "TANDEM_VLLM_KEY"):
+        monkeypatch.setenv(name, "hidden")
+    sampler = await start(model, tmp_path, script(tmp_path, "env; exit 3"))
+    with pytest.raises(Unavailable):
+        await sampler.ready()
+    await sampler.close(0)
+    told = (tmp_path / "logs/vllm.log").read_text()
+    assert "VLLM_API_KEY=\n" in told
+    assert "hidden" not in told
+
+    monkeypatch.setattr("sys.executable", str(script(tmp_path, "env >&2; exit 3")))
+    child = await Child.spawn("sampler", {}, tmp_path / "child.log", 1)
+    with pytest.raises(Unavailable):
+        await child.ready()
+    await child.close(0)
+    told = (tmp_path / "child.log").read_text()
+    assert "OMP_NUM_THREADS=1" in told
+    assert "hidden" not in told
