@@ -50,10 +50,15 @@ def redis_url(services: Services) -> str:
 @pytest.fixture
 def database(postgres_url: str) -> str:
     """The URL of a migrated database with nothing in it: emptied, as making one for each test takes far longer."""
-    empty = "; ".join(f"DELETE FROM {table.name}" for table in reversed(metadata.sorted_tables))
-    with psycopg.connect(postgres_url.replace("+psycopg", "")) as connection:
-        connection.execute(f"SET LOCAL lock_timeout = '10s'; {empty}".encode())
+    empty_database(postgres_url)
     return postgres_url
+
+
+def empty_database(url: str) -> None:
+    """Delete every row; for those who need a database for more than one test."""
+    empty = "; ".join(f"DELETE FROM {table.name}" for table in reversed(metadata.sorted_tables))
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        connection.execute(f"SET LOCAL lock_timeout = '10s'; {empty}".encode())
 
 
 @pytest.fixture

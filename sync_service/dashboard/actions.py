@@ -10,6 +10,7 @@ from shared.ids import Id, Name
 from shared.schemas.base import Reason
 from sync_service import store
 from sync_service.dashboard.access import ACT
+from sync_service.dashboard.live import Live, Watching
 from sync_service.dashboard.login import read_form
 from sync_service.dashboard.pages import PageRoute, see_other
 from sync_service.operations import groups, runs, streams
@@ -23,16 +24,23 @@ _REASON: TypeAdapter[str] = TypeAdapter(Reason)
 
 @router.post("/{move}", dependencies=[ACT])
 async def move(
-    run: Name, move: Literal["pause", "resume", "drain", "fail"], request: Request, by: Actor, service: Here
+    run: Name,
+    move: Literal["pause", "resume", "drain", "fail"],
+    request: Request,
+    by: Actor,
+    service: Here,
+    live: Watching,
 ) -> Response:
     """Pause, resume, drain or fail the run."""
     reason = _reason(await read_form(request)) if move == "fail" else None
     await service.write(run, lambda connection: runs.move(connection, run, TARGETS[move], by, reason))
-    return see_other(f"/runs/{run}")
+    return _done(live, run)
 
 
 @router.post("/deliveries/{delivery}/{action}", dependencies=[ACT])
-async def settle(run: Name, delivery: Id, action: Literal["requeue", "skip"], by: Actor, service: Here) -> Response:
+async def settle(
+    run: Name, delivery: Id, action: Literal["requeue", "skip"], by: Actor, service: Here, live: Watching
+) -> Response:
     """Give a dead delivery its attempts again, or give it up."""
     operation = {"requeue": streams.requeue, "skip": streams.skip}[action]
 
@@ -41,11 +49,11 @@ async def settle(run: Name, delivery: Id, action: Literal["requeue", "skip"], by
         await operation(connection, delivery, by)
 
     await service.write(run, work)
-    return see_other(f"/runs/{run}")
+    return _done(live, run)
 
 
 @router.post("/groups/{group}/discard", dependencies=[ACT])
-async def discard(run: Name, group: Id, by: Actor, service: Here) -> Response:
+async def discard(run: Name, group: Id, by: Actor, service: Here, live: Watching) -> Response:
     """Give an open group up."""
 
     async def work(connection):
@@ -53,6 +61,12 @@ async def discard(run: Name, group: Id, by: Actor, service: Here) -> Response:
         await groups.discard(connection, group, by)
 
     await service.write(run, work)
+    return _done(live, run)
+
+
+def _done(live: Live, run: str) -> Response:
+    """The overview, with what was done."""
+    live.forget(run)
     return see_other(f"/runs/{run}")
 
 

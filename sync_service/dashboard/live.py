@@ -79,14 +79,19 @@ class Live:
                     self._runs.pop(run, None)
                     raise
                 watched.fresh_until = clock() + max(PACE_S, (clock() - began) / SHARE)
-            self._forget(run)
+            self._keep(run)
             return watched.snapshot
 
     async def _read(self, run: str) -> Snapshot:
+        await self._service.feed.number()  # what has happened, and nobody has asked for yet
         read = await self._service.database.read(lambda connection: panels.read(connection, self._service, run))
         return Snapshot(run, datetime.now(UTC).isoformat(), read)
 
-    def _forget(self, run: str) -> None:
+    def forget(self, run: str) -> None:
+        """Read the run anew for who asks next: somebody has just changed it here, and looks."""
+        self._runs.pop(run, None)
+
+    def _keep(self, run: str) -> None:
         """Keep the runs that were asked for last."""
         self._runs[run] = self._runs.pop(run, _Watched())
         for name in list(self._runs)[:-KEPT]:
