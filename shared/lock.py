@@ -9,11 +9,11 @@ from shared.errors import UserError
 
 
 @contextmanager
-def locked(folder: Path) -> Generator[None]:
-    """Hold `folder`, which exists, for this process alone; UserError where another one has it."""
+def locked(folder: Path, works: str = "works") -> Generator[None]:
+    """Hold `folder`, which exists, for this process alone; UserError says that another one `works` in it."""
     with (folder / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"another process works in {folder}") from None
+            raise UserError(f"another process {works} in {folder}") from None
         yield

@@ -4,10 +4,7 @@ Root's own files often lie under a folder that nobody else may enter (/root). Po
 data then lie in a folder of /var/tmp, and `FOLDER/servers` is a link to it.
 """
 
-import fcntl
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
@@ -34,14 +31,3 @@ def server_home(folder: Path, account: Account) -> Path:
         home.symlink_to(tempfile.mkdtemp(prefix="tandem-", dir="/var/tmp"))
         log.info("the database lies elsewhere", folder=str(folder), data=str(home.readlink()))
     return account.make_folder(home.resolve())
-
-
-@contextmanager
-def locked(folder: Path) -> Generator[None]:
-    """Hold `folder` for this process alone; UserError where another one does."""
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another process runs its database in {folder}") from None
-        yield

@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from shared.lock import locked
 from sync_service.embedded.account import server_account
-from sync_service.embedded.home import locked, server_home
+from sync_service.embedded.home import server_home
 from sync_service.embedded.postgres import postgres
 from sync_service.embedded.valkey import valkey
 
@@ -28,6 +29,6 @@ async def embedded(folder: Path) -> AsyncGenerator[Services]:
     """
     account = server_account()
     home = server_home(folder, account)
-    with locked(folder):
+    with locked(folder, "runs its database"):
         async with postgres(home, folder, account) as database_url, valkey(home, folder, account) as redis_url:
             yield Services(database_url, redis_url)

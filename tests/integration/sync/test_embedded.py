@@ -84,7 +84,7 @@ async def test_a_password_is_needed(folder: Path) -> None:
 
 async def test_one_process_uses_a_folder_at_a_time(folder: Path) -> None:
     async with embedded(folder):
-        with pytest.raises(UserError, match="another process"):
+        with pytest.raises(UserError, match="another process runs its database in"):
             async with embedded(folder):
                 pass
 
