@@ -16,7 +16,7 @@ from shared.errors import InvalidInput, Unavailable
 from shared.http.body import faults
 from shared.policy.store import TrajectoryStore
 from shared.schemas.rollout import BatchResult, ItemResult, RolloutItem, TrajectoryItem
-from shared.spool import Operation, Spool
+from shared.serving.spool import Operation, Spool
 
 log = structlog.get_logger()
 

@@ -17,8 +17,8 @@ from shared.policy.store import TrajectoryStore
 from shared.policy.types import Trajectory
 from shared.schemas import PolicyVersion
 from shared.schemas.rollout import TrajectoryItem, TrajectoryReport
+from shared.serving.spool import Spool
 from shared.serving.submitter import Submitter
-from shared.spool import Spool
 
 VERSION = PolicyVersion(epoch=1, step=0, updates=0)
 

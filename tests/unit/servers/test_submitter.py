@@ -6,16 +6,16 @@ from functools import partial
 
 import pytest
 
-from shared import spool as spooling
 from shared.errors import Forbidden, Overloaded, Unavailable
 from shared.ids import new_id
 from shared.policy.store import TrajectoryStore
 from shared.policy.types import Trajectory
 from shared.schemas import PolicyVersion
 from shared.schemas.rollout import BatchResult, ItemResult, TrajectoryItem, TrajectoryReport
+from shared.serving import spool as spooling
 from shared.serving import submitter as module
+from shared.serving.spool import Spool
 from shared.serving.submitter import Submitter
-from shared.spool import Spool
 
 VERSION = PolicyVersion(epoch=1, step=0, updates=0)
 REPORT = TrajectoryReport(run="r", rollout=new_id(), r_format=0, tokens=2, version=VERSION)
