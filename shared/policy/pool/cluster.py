@@ -3,14 +3,13 @@
 import asyncio
 import os
 import secrets
-import shutil
 import socket
-import tempfile
 
 import ray
 from ray.exceptions import RayError
 
 from shared.errors import Conflict, UserError
+from shared.lock import OwnFolder
 from shared.policy.pool.lifeline import gone
 
 OWN_STORE_BYTES = 2**29
@@ -29,7 +28,7 @@ class Cluster:
     def __init__(self, address: str | None, cpus: int) -> None:
         self._address, self._cpus = address, cpus
         self._users = 0
-        self._folder: str | None = None
+        self._folder: OwnFolder | None = None
         self._parts: dict[str, tuple[str, int]] = {}
 
     async def open(self) -> None:
@@ -68,7 +67,7 @@ class Cluster:
     def _start(self) -> None:
         """Ray asks for a token by default: this one no other process knows. The folder is not where `auto` looks."""
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        self._folder = tempfile.mkdtemp(prefix="tandem-ray-")
+        self._folder = OwnFolder("tandem-ray-")
         ray.init(
             address="local",
             num_cpus=self._cpus,
@@ -76,13 +75,13 @@ class Cluster:
             log_to_driver=False,
             configure_logging=False,
             object_store_memory=OWN_STORE_BYTES,
-            _temp_dir=self._folder,
+            _temp_dir=str(self._folder.path),
         )
 
     def _leave(self) -> None:
         ray.shutdown()
         if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
 
 
 def _greet(address: str) -> None:

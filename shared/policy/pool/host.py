@@ -4,12 +4,9 @@ The actor itself imports no torch, and answers while its process is busy or stuc
 """
 
 import asyncio
-import fcntl
 import shutil
 import socket
-import tempfile
 from collections.abc import Awaitable
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from typing import Any
 import ray
 
 from shared.errors import TandemError, UserError
+from shared.lock import OwnFolder
 from shared.policy.child import Child
 
 PREFIX = "tandem-host-"
@@ -27,11 +25,8 @@ class Host:
     """A `Child`, with errors as answers. `folder` is its own, on this machine's disk."""
 
     def __init__(self) -> None:
-        _sweep()
-        made = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))
-        self._lock = (made / ".lock").open("w")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self._folder = made.rename(made.with_name(made.name[1:]))  # no sweep finds it before it is locked
+        self._place = OwnFolder(PREFIX)
+        self._folder = self._place.path
         self._child: Child | None = None
 
     async def where(self) -> dict[str, Any]:
@@ -60,7 +55,7 @@ class Host:
         """End the process, within the bound, and remove the folder."""
         if self._child is not None:
             await self._child.close(timeout_s)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._place.remove()
 
     async def write(self, folder: str, name: str, offset: int, data: bytes) -> None:
         """Put a part of a file into a folder below the actor's own; offset 0 begins it anew."""
@@ -113,11 +108,3 @@ async def _answer(call: Awaitable[Any]) -> dict[str, Any]:
         return {"result": await call}
     except TandemError as error:
         return {"error": error.problem()}
-
-
-def _sweep() -> None:
-    """Remove the folders of actors that were killed: nobody holds their locks."""
-    for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/.lock"):
-        with suppress(OSError), lock.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent, ignore_errors=True)

@@ -6,9 +6,7 @@ Its development routes, by which weights are changed, know no key: so there is n
 import asyncio
 import os
 import secrets
-import shutil
 import signal
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +15,7 @@ import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from shared.errors import DeadlineExceeded, Unavailable, UserError
+from shared.lock import OwnFolder
 from shared.policy.child import CLOSE_S
 from shared.policy.config import MIB, PolicyConfig
 from shared.policy.vllm.api import VllmApi
@@ -43,8 +42,8 @@ class VllmServer:
         if not vllm.python.is_file():
             raise UserError(f"policy.vllm.python: there is no {vllm.python}")
         self._start_s = vllm.start_s
-        self._place = Path(tempfile.mkdtemp(prefix="tandem-vllm-"))
-        self.socket = self._place / "socket"
+        self._place = OwnFolder("tandem-vllm-")
+        self.socket = self._place.path / "socket"
         self.api = VllmApi("vLLM", AiohttpTransport(uds=str(self.socket), limits=UNLIMITED), "http://vllm")
         self.threads: int | None = threads
         path = f"{vllm.python.absolute().parent}:{os.environ.get('PATH', '')}"
@@ -79,7 +78,7 @@ class VllmServer:
         with suppress(ProcessLookupError):
             os.killpg(self._service.pid, signal.SIGKILL)  # its engine and workers are in its group
         await asyncio.to_thread(self._service.stop, CLOSE_S)
-        shutil.rmtree(self._place, ignore_errors=True)
+        self._place.remove()
 
 
 def _command(config: PolicyConfig, vllm: VllmConfig, model: Path, socket: Path) -> list[str]:
