@@ -22,6 +22,7 @@ from shared.schemas.stream import Heartbeat
 from sync_service import reaper, store
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
+from tests.event_files import points
 from tests.integration.docs.markdown import ROOT
 from tests.integration.observability.expressions import expressions, named
 from tests.integration.observability.prometheus import Api, promtool, running, write_configuration
@@ -43,6 +44,7 @@ class Record:
     errors: dict[str, str | None]
     rules: list[dict[str, Any]]
     texts: dict[str, str]
+    curves: Path
 
     def types(self) -> dict[str, str]:
         """The type of every metric of ours that is exposed."""
@@ -66,8 +68,9 @@ async def standing_still(servers: Trio) -> None:
 async def record_run(database: str, redis_url: str, folder: Path) -> Record:
     async with AsyncExitStack() as stack:
         servers = await stack.enter_async_context(trio(database, redis_url, folder))
-        executor = await servers.start_executor({**answers(), **calls("executor")})
-        planner = await servers.start_planner({**answers(), **calls("planner")})
+        curves = {"tensorboard": folder / "curves"}
+        executor = await servers.start_executor({**answers(), **calls("executor")}, metrics=curves)
+        planner = await servers.start_planner({**answers(), **calls("planner")}, metrics=curves)
         apps = {"tandem-sync": servers.sync, "tandem-planner": planner, "tandem-executor": executor}
         urls = {job: await stack.enter_async_context(listening(app)) for job, app in apps.items()}
         configuration = write_configuration(folder / "prometheus", urls, key="not looked at: loopback")
@@ -85,6 +88,7 @@ async def record_run(database: str, redis_url: str, folder: Path) -> Record:
             errors={name: (await api.query(expression))[1] for name, expression in EXPRESSIONS.items()},
             rules=await api.rules(),
             texts={job: (await http.get(f"{url}/metrics")).text for job, url in urls.items()},
+            curves=folder / "curves" / servers.run,
         )
 
 
@@ -139,6 +143,12 @@ def test_the_table_of_the_page_names_every_metric_and_no_other(record: Record) -
 def test_a_run_that_is_over_has_no_series_in_the_sync_service(record: Record) -> None:
     runs = set(re.findall(r'run="([^"]+)"', record.texts["tandem-sync"]))
     assert runs == {"still"}
+
+
+@pytest.mark.parametrize("role", ["planner", "executor"])
+def test_each_role_wrote_its_curves(record: Record, role: str) -> None:
+    steps = [step for step, name, _ in points(record.curves / role) if name == "reward_mean"]
+    assert steps == [1, 2]
 
 
 @pytest.fixture
