@@ -31,7 +31,7 @@ test: $(VENV)/installed  ## run every test, with a real Postgres and Valkey (ARG
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-vllm: $(VENV)/installed  ## the sampler on a real vLLM, on a CPU; makes its environment in runs/peers/vllm (3.5 GB)
-	$(BIN)/python -m pytest -m vllm tests/vllm $(ARGS)
+	$(BIN)/python -m pytest --vllm tests/vllm $(ARGS)
 
 check: $(VENV)/installed  ## lint, types, import contracts, the committed OpenAPI documents
 	$(BIN)/ruff check .

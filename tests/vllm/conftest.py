@@ -13,6 +13,18 @@ ARGUMENTS = ("--enforce-eager", "--block-size=32")
 """No compiling; and blocks of the prefix cache that a prompt of these tests fills."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--vllm", action="store_true", help="run the tests that need a vLLM server")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Only where they are asked for, whatever else is: they need an environment of 3.5 GB."""
+    if not config.getoption("--vllm", default=False):
+        for item in items:
+            if item.get_closest_marker("vllm"):
+                item.add_marker(pytest.mark.skip(reason="make test-vllm runs it"))
+
+
 @pytest.fixture(scope="session")
 def vllm() -> VllmConfig:
     """Made where it is missing."""
