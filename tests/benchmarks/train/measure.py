@@ -56,17 +56,24 @@ def measure(part: Part, model: Path, threads: int, tell: Callable[[str], None]) 
     """Every side takes its steps on the same batch, one at a time; the order turns with each repeat."""
     rows = sampled_rows(model, part)
     steps: dict[str, list[Taken]] = {name: [] for name in part.sides}
-    with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder, ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
         batch = Path(folder) / "batch.json"
         write(rows, batch)
-        sides = [stack.enter_context(closing(Side(name, model, batch, threads))) for name in part.sides]
+        for names in [(name,) for name in part.sides] if part.one_by_one else [part.sides]:
+            _take_turns([Side(name, model, batch, threads) for name in names], part.repeats, steps, tell)
+    return Measured(rows, steps)
+
+
+def _take_turns(sides: list[Side], repeats: int, steps: dict[str, list[Taken]], tell: Callable[[str], None]) -> None:
+    with ExitStack() as stack:
+        for side in sides:
+            stack.enter_context(closing(side))
         for side in sides:
             side.ready()
             tell(f"{side.name} is ready")
-        for _ in range(part.repeats):
+        for _ in range(repeats):
             for side in sides:
                 taken = side.step()
                 steps[side.name].append(taken)
                 tell(f"{side.name}: {taken.seconds:.1f} s, {taken.cpu_seconds:.1f} s of CPU")
-            sides.append(sides.pop(0))
-    return Measured(rows, steps)
+            sides = [*sides[1:], sides[0]]

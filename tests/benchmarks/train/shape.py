@@ -14,6 +14,7 @@ class Part:
     """One batch on one model, and the sides that take a step on it, `repeats` times in turn.
 
     `groups` are the numbers of its groups; the rows' lengths are log-normal, in tokens, within the bounds.
+    `one_by_one`: a side ends before the next one starts, where they do not fit in memory together.
     """
 
     groups: tuple[int, ...]
@@ -22,6 +23,7 @@ class Part:
     longest: int
     sides: tuple[str, ...]
     repeats: int
+    one_by_one: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Shape:
 
 
 SMALL = Part(tuple(range(8)), 290, 64, 1024, EVERY_SIDE, 3)
-SMOLLM2 = Part((2,), 290, 64, 1024, ("ours", "ours-checkpointed", "copies", "handwritten", "trl"), 1)
+SMOLLM2 = Part((2,), 290, 64, 1024, ("ours", "ours-checkpointed", "copies", "handwritten", "trl"), 1, one_by_one=True)
 SHAPES = {
     "full": Shape("full", SMALL, SMOLLM2),
     "small": Shape("small", SMALL, None),
