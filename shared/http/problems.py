@@ -11,6 +11,9 @@ from shared.http.body import faults
 
 log = structlog.get_logger()
 
+NO_SUCH_CALL = "there is no such call"
+"""What a server of ours says to a call of another one."""
+
 
 def problem(error: TandemError) -> JSONResponse:
     """The answer that stands for `error`."""
@@ -49,7 +52,7 @@ def install_problems(app: FastAPI) -> None:
 def _routing(request: Request, error: HTTPException) -> TandemError:
     """Ours for what the framework raises: no such path, or no such method there."""
     if error.status_code == 404:
-        return NotFound("there is no such call")
+        return NotFound(NO_SUCH_CALL)
     if error.status_code == 405:
         return MethodNotAllowed(f"this path has no {request.method}")
     return InvalidInput(str(error.detail))

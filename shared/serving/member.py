@@ -9,6 +9,7 @@ import structlog
 
 from shared.client import SyncClient
 from shared.errors import NotFound, Unavailable, UserError
+from shared.http.problems import NO_SUCH_CALL
 from shared.schemas import PolicyVersion, Role
 from shared.schemas.run import RunSpec
 from shared.schemas.stream import Heartbeat
@@ -36,12 +37,17 @@ class Member:
     draining: bool = False
 
     async def declared(self) -> RunSpec:
-        """The run's spec, once somebody has declared it; the server serves meanwhile."""
+        """The run's spec, once somebody has declared it; the server serves meanwhile.
+
+        UserError: what answers is no sync service, and never will know the run.
+        """
         self.doing["run"] = "waiting for the run to be declared"
         while True:
             try:
                 spec = (await self.sync.run(self.run)).spec
-            except NotFound:
+            except NotFound as error:
+                if error.detail == NO_SUCH_CALL:
+                    raise UserError("sync_url names another of our servers, which is no sync service") from None
                 await asyncio.sleep(POLL_S)
             except Unavailable as error:
                 log.warning("sync-unavailable", reason=error.detail)

@@ -5,9 +5,11 @@ import json
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from shared.client import SyncClient
 from shared.errors import NotFound, UserError
+from shared.http.problems import install_problems
 from shared.schemas import PolicyVersion
 from shared.schemas.run import RunSpec, RunView
 from shared.schemas.stream import Heartbeat
@@ -31,6 +33,14 @@ async def test_it_waits_until_the_run_is_declared(monkeypatch: pytest.MonkeyPatc
         one = member(client)
         assert await one.declared() == SPEC
     assert one.doing == {}
+
+
+async def test_a_sync_url_of_another_of_our_servers_is_told_and_not_waited_for():
+    other = FastAPI()
+    install_problems(other)
+    async with SyncClient("http://executor", transport=httpx.ASGITransport(other)) as client:
+        with pytest.raises(UserError, match="sync_url names another of our servers"):
+            await asyncio.wait_for(member(client).declared(), 60)
 
 
 async def test_a_heartbeat_says_what_it_does_and_the_last_one_that_the_server_drains():
