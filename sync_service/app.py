@@ -66,6 +66,7 @@ def create_app(config: SyncConfig) -> FastAPI:
         finally:
             doorbell.stop()
             await service.traffic.flush()
+            await service.owners.close()
             await service.database.close()
             await service.urgent.close()
 

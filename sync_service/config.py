@@ -39,6 +39,8 @@ class SyncConfig(Config):
     """A worker that was not heard of for so long is lost; it sends a heartbeat every 3 s."""
     keep_runs_days: Annotated[float, Field(gt=0, le=36_500)] | None = None
     """A finished or failed run is purged when nothing has happened in it for so long; by default none is."""
+    text_key_file: Path | None = None
+    """A viewer's key for the role servers, for the texts that pages show; without one they are asked without a key."""
     disk_folder: Path = Path(".")
     """The folder whose disk `/readyz` looks at."""
     disk_free_bytes: Annotated[int, Field(ge=0)] = 256 * 1024 * 1024

@@ -16,6 +16,7 @@ from sync_service.feed import Feed
 from sync_service.gather import Gatherer
 from sync_service.metrics import SyncMetrics
 from sync_service.operations import groups, rollouts, trajectories
+from sync_service.owner import Owners, read_key
 from sync_service.traffic import Traffic
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ class Service:
         self.rollouts = Gatherer(self.submit_rollouts)
         self.trajectories = Gatherer(self.submit_trajectories)
         self.traffic = Traffic(database, self.metrics)
+        self.owners = Owners(read_key(config.text_key_file) if config.text_key_file else None)
 
     async def open_groups(self, items: Sequence[GroupItem]) -> list[groups.Outcome]:
         """Open groups, in one transaction; what became of each."""

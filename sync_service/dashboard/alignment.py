@@ -15,7 +15,12 @@ from sync_service.service import Here
 
 router = APIRouter(route_class=PageRoute)
 
-ROWS = (("distinct", "rows_distinct"), ("copied", "rows_copied"), ("dropped", "rows_dropped"), ("masked", "rows_masked"))
+ROWS = (
+    ("distinct", "rows_distinct"),
+    ("copied", "rows_copied"),
+    ("dropped", "rows_dropped"),
+    ("masked", "rows_masked"),
+)
 
 
 @router.get("/runs/{run}/alignment", dependencies=[VIEW])

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, FastAPI
 
-from sync_service.dashboard import actions, events, login, overview, runs
+from sync_service.dashboard import actions, alignment, events, learning, login, overview, runs, steps
 from sync_service.dashboard.live import Live
 from sync_service.dashboard.pages import PageRoute
 from sync_service.dashboard.sessions import Ring
@@ -16,5 +16,6 @@ def install_dashboard(app: FastAPI, service: Service, ring: Ring | None) -> None
     app.state.live = Live(service)
     files = APIRouter(route_class=PageRoute)
     static_routes(files)
-    for router in (files, login.router, runs.router, overview.router, events.router, actions.router):
+    pages = (login, runs, overview, learning, alignment, steps, events, actions)
+    for router in (files, *(module.router for module in pages)):
         app.include_router(router, include_in_schema=False)

@@ -19,8 +19,10 @@ from sync_service.store import purge as purge
 from sync_service.store import recent as recent
 from sync_service.store import rollouts as rollouts
 from sync_service.store import runs as runs
+from sync_service.store import series as series
 from sync_service.store import stalls as stalls
 from sync_service.store import status as status
+from sync_service.store import steps as steps
 from sync_service.store import streams as streams
 from sync_service.store import trajectories as trajectories
 from sync_service.store import workers as workers

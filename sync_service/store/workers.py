@@ -50,3 +50,11 @@ _FIND_LOST = text(f"SELECT worker, seen_at FROM workers WHERE run = :run AND {_L
 async def lost(connection: AsyncConnection, run: str, lost_s: float) -> list[Row]:
     """Workers that were not seen for `lost_s`, and did not say that they drain: worker, seen_at."""
     return list(await connection.execute(_FIND_LOST, {"run": run, "lost_s": lost_s}))
+
+
+_ADDRESSES = text("SELECT role, url FROM workers WHERE run = :run ORDER BY seen_at DESC")
+
+
+async def addresses(connection: AsyncConnection, run: str) -> list[Row]:
+    """Where each worker says that it listens, those first that were seen last: role, url."""
+    return list(await connection.execute(_ADDRESSES, {"run": run}))

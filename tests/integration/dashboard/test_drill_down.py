@@ -1,0 +1,207 @@
+"""From a step to its groups, a rollout, its invocations, and the texts of both servers, which are hostile."""
+
+import re
+from collections.abc import AsyncGenerator
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.responses import Response
+
+from shared.schemas.invocation import TrajectoryView
+from shared.schemas.rollout import RolloutItem
+from shared.schemas.stream import Heartbeat
+from sync_service.operations import reading
+from sync_service.owner import Owners
+from tests.integration.sync.builder import Builder
+
+HOSTILE = "<script>alert(1)</script>\0\u202eesrever " + "x" * 30_000
+KEY = "tandem_text_key"
+
+
+class Server:
+    """A role's server: it has texts, and notes who asked."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, TrajectoryView] = {}
+        self.asked: list[httpx.Request] = []
+        self.answer: Response | None = None
+        self.app = FastAPI()
+
+        @self.app.get("/v1/trajectories/{id}")
+        async def trajectory(id: str) -> Response:
+            if self.answer is not None:
+                return self.answer
+            view = self.texts.get(id)
+            return Response(view.model_dump_json() if view else "", 200 if view else 404)
+
+    async def handle(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        return await httpx.ASGITransport(app=self.app).handle_async_request(request)
+
+
+@pytest.fixture
+def server(sync_app: FastAPI) -> Server:
+    """What both roles' workers reach."""
+    server = Server()
+    sync_app.state.service.owners = Owners(KEY, httpx.MockTransport(server.handle))
+    return server
+
+
+@pytest.fixture
+async def browser(sync_app: FastAPI) -> AsyncGenerator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=sync_app), base_url="http://sync") as client:
+        yield client
+
+
+async def page(browser: httpx.AsyncClient, path: str, status: int = 200) -> str:
+    answer = await browser.get(path)
+    assert answer.status_code == status, answer.text
+    return answer.text
+
+
+async def trained(build: Builder) -> RolloutItem:
+    """A run with one trained step, whose rollouts made two calls each; one of them."""
+    await build.declare(groups_per_step=1)
+    rollouts = await build.fill(1, calls=2)
+    for role in ("planner", "executor"):
+        trainer = build.trainer(role)
+        await trainer.resume()
+        await trainer.train()
+        await build.client.heartbeat(build.run, f"{role}-1", Heartbeat(role=role, url=f"http://{role}:8701/"))
+    return rollouts[0]
+
+
+def tell(server: Server, rollout: RolloutItem, run: str) -> None:
+    """Both servers have the texts of a rollout that delegated twice."""
+    planner, calls = rollout.body.planner_trajectory, rollout.body.executor_trajectories
+    asks = "".join(
+        f'<tool_call>{{"name": "delegate", "arguments": {{"task": "find {n}"}}}}</tool_call>' for n in (0, 1)
+    )
+    messages = (
+        {"role": "user", "content": "Which capital?"},
+        {"role": "assistant", "content": asks + HOSTILE},
+        {"role": "tool", "content": "Paris"},
+        {"role": "assistant", "content": "<answer>Paris</answer>"},
+    )
+    server.texts[planner] = TrajectoryView(
+        id=planner, run=run, role="planner", tokens=5, messages=messages, facts={"invocations": list(calls)}
+    )
+    for index, id in enumerate(calls):
+        facts = {"request": {"index": index, "subtask": f"find {index}"}}
+        found = ({"role": "assistant", "content": f"I looked for {index}"},)
+        server.texts[id] = TrajectoryView(id=id, run=run, role="executor", tokens=3, messages=found, facts=facts)
+
+
+async def test_steps_lead_to_groups_and_rollouts_with_their_fates(build: Builder, browser: httpx.AsyncClient) -> None:
+    rollout = await trained(build)
+    root = f"/runs/{build.run}/steps"
+    assert f'href="{root}/1"' in await page(browser, root)
+    step = await page(browser, f"{root}/1")
+    assert f'href="{root}/1/rollouts/{rollout.id}"' in step
+    assert "trained ×1" in step
+    one = await page(browser, f"{root}/1/rollouts/{rollout.id}")
+    assert all(id in one for id in rollout.body.executor_trajectories)
+    assert f'hx-get="{root}/1/rollouts/{rollout.id}/text"' in one
+    await page(browser, f"{root}/2", 404)
+    await page(browser, f"{root}/1/rollouts/{rollout.body.planner_trajectory}", 404)
+    await page(browser, f"/runs/another/steps/1/rollouts/{rollout.id}", 404)
+
+
+async def test_a_step_tells_what_was_left_out_and_why(build: Builder, browser: httpx.AsyncClient) -> None:
+    await build.declare(groups_per_step=1, rollouts_per_group=4, trained_roles=("executor",))
+    group = await build.open()
+    rollouts = [build.rollout(group, slot) for slot in (0, 1)]
+    await build.report(*rollouts, build.aborted(group, 2), build.rollout(group, 3, calls=0))
+    await build.send(build.scores(rollouts[0]))
+    unscored = {"status": "unscored", "reason": "judge-failed", "r_format": None, "r_expert": None}
+    await build.send(build.scores(rollouts[1], **unscored))
+    step = await page(browser, f"/runs/{build.run}/steps/1")
+    for said in ("aborted: executor-unreachable", "unscored: judge-failed", "waits for its step"):
+        assert said in step
+
+
+async def test_texts_come_from_their_servers_with_each_call_below_its_turn(
+    build: Builder, browser: httpx.AsyncClient, server: Server
+) -> None:
+    rollout = await trained(build)
+    tell(server, rollout, build.run)
+    text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
+    first, second = rollout.body.executor_trajectories
+    places = [text.index(part) for part in ("find 0", first, "I looked for 0", second, "I looked for 1", "&lt;answer")]
+    assert places == sorted(places)
+    assert {request.headers["authorization"] for request in server.asked} == {f"Bearer {KEY}"}
+    assert {str(request.url.copy_with(path="/")) for request in server.asked} == {
+        "http://planner:8701/",
+        "http://executor:8701/",
+    }
+
+
+async def test_hostile_text_is_shown_as_text_and_cut(
+    build: Builder, browser: httpx.AsyncClient, server: Server
+) -> None:
+    rollout = await trained(build)
+    tell(server, rollout, build.run)
+    text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert "\0" not in text
+    assert re.search("<bdi[^>]*>[^<]*\u202eesrever[^<]*</bdi>", text), "its direction stays within it"
+    assert "more characters are not shown" in text
+    assert "x" * 25_000 not in text
+
+
+async def test_where_an_owner_cannot_be_reached_the_page_says_so(
+    build: Builder, browser: httpx.AsyncClient, server: Server
+) -> None:
+    rollout = await trained(build)
+    path = f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text"
+    assert "does not have it any more" in await page(browser, path)
+    tell(server, rollout, build.run)
+    del server.texts[rollout.body.planner_trajectory]
+    text = await page(browser, path)
+    assert "text is not here" in text
+    assert "I looked for 1" in text, "the other texts are shown all the same"
+    await build.sql("DELETE FROM workers")
+    assert "no planner server has said where it is" in await page(browser, path)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Response("", 401), "refuses this service"),
+        (Response("", 500), "HTTP 500"),
+        (Response("", 302, {"location": "http://169.254.169.254/"}), "HTTP 302"),
+        (Response('{"secret": 1}', 200), "no server of ours"),
+        (Response("x" * (2**21 + 1), 200), "larger than 2 MiB"),
+        (Response("", 200, {"content-encoding": "gzip"}), "HTTP 200"),
+    ],
+)
+async def test_an_answer_that_is_no_such_trajectory_is_not_shown(
+    build: Builder, browser: httpx.AsyncClient, server: Server, answer: Response, said: str
+) -> None:
+    rollout = await trained(build)
+    server.answer = answer
+    text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
+    assert said in text
+    assert "secret" not in text
+
+
+async def test_another_trajectory_than_the_one_asked_for_is_not_shown(
+    build: Builder, browser: httpx.AsyncClient, server: Server
+) -> None:
+    rollout = await trained(build)
+    tell(server, rollout, "another-run")
+    text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
+    assert "answers with another trajectory" in text
+    assert "Which capital?" not in text
+
+
+async def test_what_does_not_come_in_time_is_said(
+    build: Builder, browser: httpx.AsyncClient, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rollout = await trained(build)
+    tell(server, rollout, build.run)
+    monkeypatch.setattr(reading, "ALL_S", 0.0)
+    text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
+    assert "not read within 0 s" in text
