@@ -9,10 +9,11 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from shared.errors import NotFound, Unavailable
-from shared.policy.checkpoints import saved_version
+from shared.errors import NotFound, Unavailable, UserError
+from shared.policy.checkpoints import saved_checksum, saved_version
 from shared.policy.engine import Engine
 from shared.policy.folder import check_model_folder
+from shared.policy.weights import FILE, file_checksum
 
 CHECKPOINTS = 2
 """How many are held; the one used longest ago leaves for another, once it has nothing to do."""
@@ -47,8 +48,8 @@ class CheckpointEngines:
         """The engine of a folder's weights; None where it is `closed`, or while every one that is held is at work.
 
         In the latter case the one that is held longest is added to `closed`, once it had its time: whoever asks for it
-        later is to wait for longer. UserError: the folder holds no model. NotFound: it was removed while it was read.
-        Unavailable: the GPU is full.
+        later is to wait for longer. UserError: the folder holds no model, or a damaged one. NotFound: it was removed
+        while it was read. Unavailable: the GPU is full.
         """
         try:
             return self._engine(folder, closed)
@@ -67,6 +68,7 @@ class CheckpointEngines:
             if not self._make_room():
                 self._close_oldest(closed)
                 return None
+            check_weights(folder)
             self._held[key] = Held(self._build(self._load(folder), version), time.monotonic())
         self._held.move_to_end(key)
         return self._held[key].engine
@@ -84,3 +86,10 @@ class CheckpointEngines:
         oldest = min(self._held, key=lambda key: self._held[key].since)
         if time.monotonic() - self._held[oldest].since >= SLICE_S:
             closed.add(oldest)
+
+
+def check_weights(folder: Path) -> None:
+    """UserError where a checkpoint's weights are not those that were saved."""
+    saved = saved_checksum(folder)
+    if saved and file_checksum(folder / FILE) != saved:
+        raise UserError(f"the checkpoint {folder} is damaged: its weights are not those that were saved")

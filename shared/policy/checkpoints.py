@@ -206,12 +206,22 @@ def saved_version(folder: Path) -> PolicyVersion:
 
     UserError: its description is spoilt.
     """
+    return _described(folder)[0]
+
+
+def saved_checksum(folder: Path) -> str | None:
+    """The checksum of a checkpoint's weights; None for a folder that is no checkpoint of ours. UserError as above."""
+    return _described(folder)[1]
+
+
+def _described(folder: Path) -> tuple[PolicyVersion, str | None]:
     file = folder / META
     if not file.is_file():
-        return PolicyVersion(epoch=0, step=0, updates=0)
+        return PolicyVersion(epoch=0, step=0, updates=0), None
     try:
         meta = json.loads(file.read_text())
-        return PolicyVersion(epoch=meta["pending_ack"]["epoch"], step=meta["step"], updates=meta["updates"])
+        version = PolicyVersion(epoch=meta["pending_ack"]["epoch"], step=meta["step"], updates=meta["updates"])
+        return version, meta["checksum"]
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file} is not that of a checkpoint: {str(error).splitlines()[0]}") from None
 

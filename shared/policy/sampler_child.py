@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from shared.errors import InvalidInput, TandemError, Unavailable
+from shared.errors import Conflict, InvalidInput, TandemError, Unavailable, UserError
 from shared.policy.channel import Channel
 from shared.policy.checkpoint_engines import CheckpointEngines
 from shared.policy.checkpoint_queue import CheckpointQueue
@@ -114,7 +114,10 @@ class SamplerService:
         return Engine(model, self._max_batch, self._cache_bytes, self._generator, version, self._counts)
 
     def _load(self, folder: Path, version: dict[str, int]) -> dict[str, Any]:
-        load_weights(self._model, folder)
+        try:
+            load_weights(self._model, folder)
+        except UserError as error:  # nobody's mistake: the trainer has just written them
+            raise Conflict(f"the sampler keeps the weights that it has: {error.detail}") from None
         self._live.renew(version)
         return {"checksum": file_checksum(folder / FILE)}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -33,7 +33,7 @@ from shared.policy.optimizer import load_optimizer_state, optimizer_state
 from shared.policy.records import connect, read
 from shared.policy.training import Trainer
 from shared.policy.types import TrainRow
-from shared.policy.weights import FILE, file_checksum, load_weights, save_weights
+from shared.policy.weights import FILE, file_checksum, load_weights, read_tensors, save_weights
 
 ADAPTER = "adapter."
 ALPHA = "alpha"
@@ -137,7 +137,7 @@ class TrainerService:
         source = Path(folder) if folder else self._initial
         if checksum and file_checksum(source / FILE) != checksum:
             raise UserError(f"the checkpoint {source} is damaged; remove it, and the one before it is resumed from")
-        self._take(source, load_file(source / OPTIMIZER_FILE) if folder else {})
+        self._take(source, read_tensors(source / OPTIMIZER_FILE) if folder else {})
 
     def _take(self, weights: Path, state: dict[str, Tensor]) -> None:
         model = self._trainer.model

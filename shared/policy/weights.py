@@ -3,10 +3,12 @@
 import hashlib
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from shared.errors import UserError
 from shared.policy.model import load_model
 
 FILE = "model.safetensors"
@@ -27,7 +29,8 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
     """Overwrite the weights of `model`, in place, by those of the same architecture in `folder`.
 
     Tied weights are stored once and stay tied. A folder whose names differ from the module's (shards, or a format
-    that Hugging Face converts) goes through its own loader.
+    that Hugging Face converts) goes through its own loader. UserError: a damaged file, or weights of another model;
+    those of `model` are as they were.
     """
     model.load_state_dict(read_weights(model, folder), strict=False)
 
@@ -35,8 +38,22 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
 def read_weights(model: PreTrainedModel, folder: Path) -> dict[str, Tensor]:
     """What `load_weights` puts into `model`, by the names of its parameters; tied ones may be missing."""
     file = folder / FILE
-    state = load_file(file) if file.is_file() else {}
-    return state if _covers(state, model) else load_model(folder, model.device).state_dict()
+    state = read_tensors(file) if file.is_file() else {}
+    if not _covers(state, model):
+        state = load_model(folder, model.device).state_dict()
+    for name, parameter in model.state_dict().items():
+        if name in state and state[name].shape != parameter.shape:
+            shapes = f"{tuple(state[name].shape)} and not {tuple(parameter.shape)}"
+            raise UserError(f"{folder} holds weights of another model: {name} is {shapes}")
+    return state
+
+
+def read_tensors(file: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; UserError where it is damaged."""
+    try:
+        return load_file(file)
+    except SafetensorError as error:
+        raise UserError(f"{file} is damaged: {error}") from None
 
 
 def file_checksum(path: Path) -> str:

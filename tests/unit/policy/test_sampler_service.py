@@ -1,6 +1,7 @@
 """The sampler's process over real pipes: what shares a batch, what waits, what is refused."""
 
 import contextlib
+import json
 import os
 import shutil
 import threading
@@ -11,6 +12,7 @@ import torch
 
 from shared.policy.channel import Channel
 from shared.policy.sampler_child import SamplerService
+from shared.policy.weights import FILE, file_checksum
 
 from .tiny import WORDS, build_model, save_model
 
@@ -183,6 +185,47 @@ def test_a_checkpoint_whose_description_is_spoilt_fails_alone(settings, tmp_path
         answered = replies(channel, 2)
     assert "trainer.json is not that of a checkpoint" in answered[2]["detail"]
     assert len(answered[1]["token_ids"]) == 3
+
+
+def shorter(file):
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def flipped(file):
+    file.write_bytes(file.read_bytes()[:-1] + b"\x7f")
+
+
+def of_another_model(file):
+    build_model(hidden_size=32).save_pretrained(file.parent)
+
+
+@pytest.mark.parametrize("spoil", [shorter, flipped])
+def test_a_checkpoint_whose_weights_are_damaged_fails_alone(settings, tmp_path, spoil):
+    folder = save_model(tmp_path / "c", seed=1)
+    meta = {"step": 1, "updates": 1, "pending_ack": {"epoch": 1}, "checksum": file_checksum(folder / FILE)}
+    (folder / "trainer.json").write_text(json.dumps(meta))
+    with serving(settings, generate(1, checkpoint=str(folder))) as channel:
+        assert len(replies(channel, 1)[1]["token_ids"]) == 3
+        spoil(folder / FILE)
+        shutil.copytree(folder, tmp_path / "spoilt")
+        channel.send(generate(2, checkpoint=str(tmp_path / "spoilt")), generate(3))
+        answered = replies(channel, 2)
+    assert answered[2]["type"] == "urn:tandem:user-error"
+    assert "spoilt is damaged" in answered[2]["detail"]
+    assert len(answered[3]["token_ids"]) == 3
+
+
+@pytest.mark.parametrize(("spoil", "said"), [(shorter, "is damaged"), (of_another_model, "of another model")])
+def test_new_weights_that_cannot_be_read_are_one_line_and_leave_the_old_ones(settings, tmp_path, spoil, said):
+    other = save_model(tmp_path / "other", seed=1)
+    spoil(other / FILE)
+    load = {"id": 2, "method": "load", "arguments": {"folder": str(other), "version": {}}}
+    with serving(settings, generate(1), load, generate(3)) as channel:
+        answered = replies(channel, 3)
+    assert answered[2]["type"] == "urn:tandem:conflict"
+    assert said in answered[2]["detail"]
+    assert "\n" not in answered[2]["detail"]
+    assert answered[1] == answered[3]
 
 
 def test_a_checkpoint_that_was_written_again_is_read_again(settings, tmp_path):
