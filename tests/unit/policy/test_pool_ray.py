@@ -110,6 +110,24 @@ async def test_a_role_on_ray_trains_and_outlives_a_replica_but_not_a_shard(tmp_p
         await resumed.close()
 
 
+async def test_a_shard_that_hangs_ends_the_trainer_within_the_deadline(tmp_path):
+    before = psutil.Process().children(recursive=True)
+    config = ray_config(tmp_path, trainer_shards=2, collective_timeout_s=2.0)
+    pool = await RayPool.open(config, train=True)
+    trainer = await pool.trainer(tmp_path / "t.sqlite", tmp_path / "logs", 20)
+    await pool.release()
+    try:
+        await trainer.ready()
+        workers("shard")[1].suspend()
+        with pytest.raises(Unavailable, match=r"waited for another for 2 s \(policy\.pool\.collective_timeout_s\)"):
+            await asyncio.wait_for(trainer.call("logprobs", {"token_ids": [5, 6, 7], "first": 1}), 60)
+        assert "waited for another" in await asyncio.wait_for(trainer.died(), 60)
+    finally:
+        await trainer.close()
+    ours = [p for p in psutil.Process().children(recursive=True) if p not in before]
+    assert not psutil.wait_procs(ours, 10)[1]
+
+
 def cluster_without_room() -> Cluster:
     """The driver's own machine, on which nothing can be placed."""
     return Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False} | STORE)
