@@ -2,19 +2,29 @@
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
+from shared.interrupt import interruptible
 
-from executor_server.config import ExecutorConfig
-from shared.serving.main import run_server
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from executor_server.config import ExecutorConfig
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int | None:
     """Run the executor server; the exit code."""
-    return run_server("executor-server", ExecutorConfig, _app, argv)
+
+    def run() -> int:
+        from executor_server.config import ExecutorConfig
+        from shared.serving.main import run_server
+
+        return run_server("executor-server", ExecutorConfig, _app, argv)
+
+    return interruptible("executor-server", run)
 
 
-def _app(config: ExecutorConfig) -> FastAPI:
+def _app(config: "ExecutorConfig") -> "FastAPI":
     """Torch is imported with it: only once the configuration is known to be right."""
     from executor_server.app import create_app
 

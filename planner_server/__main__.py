@@ -2,19 +2,29 @@
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
+from shared.interrupt import interruptible
 
-from planner_server.config import PlannerConfig
-from shared.serving.main import run_server
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from planner_server.config import PlannerConfig
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int | None:
     """Run the planner server; the exit code."""
-    return run_server("planner-server", PlannerConfig, _app, argv)
+
+    def run() -> int:
+        from planner_server.config import PlannerConfig
+        from shared.serving.main import run_server
+
+        return run_server("planner-server", PlannerConfig, _app, argv)
+
+    return interruptible("planner-server", run)
 
 
-def _app(config: PlannerConfig) -> FastAPI:
+def _app(config: "PlannerConfig") -> "FastAPI":
     """Torch is imported with it: only once the configuration is known to be right."""
     from planner_server.app import create_app
 
