@@ -9,7 +9,7 @@ ARGS ?=
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: bench-sample bench-overlap bench-env bench-train bench-sync bench-peers help demo demo-llm test test-vllm check openapi faults clean
+.PHONY: bench-sample bench-overlap bench-env bench-train bench-sync bench-dashboard bench-peers help demo demo-llm test test-vllm check openapi faults screenshots clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -43,11 +43,17 @@ check: $(VENV)/installed  ## lint, types, import contracts, the committed OpenAP
 openapi: $(VENV)/installed  ## write docs/openapi/ anew, from the code
 	$(BIN)/python docs/openapi/write.py
 
+screenshots: $(VENV)/installed  ## write the pictures of the dashboard in docs/images/ anew; needs Chromium (.ci/packages)
+	$(BIN)/python -m tests.integration.dashboard.screenshots
+
 faults: $(VENV)/installed  ## kill every part under load, and judge what is left (ARGS=--quick, ARGS="--seed 7")
 	$(BIN)/python -m tests.faults.chaos $(ARGS)
 
 bench-sync: $(VENV)/installed  ## how much the sync service bears; last, a line of JSON (ARGS=--quick)
 	$(BIN)/python -m tests.benchmarks.sync $(ARGS)
+
+bench-dashboard: $(VENV)/installed  ## what 100 viewers cost, and pages on a long run; last, a line of JSON (ARGS=--quick)
+	$(BIN)/python -m tests.benchmarks.dashboard $(ARGS)
 
 bench-peers: $(VENV)/installed  ## two other systems at the same work, in turn; makes their environments (ARGS=--quick)
 	$(BIN)/python -m tests.benchmarks.peers $(ARGS)

@@ -12,10 +12,11 @@ from tests.waiting import until
 
 
 @asynccontextmanager
-async def listening(app: ASGIApp) -> AsyncGenerator[str]:
-    """The URL of `app`, whose lifespan runs already."""
+async def listening(app: ASGIApp, port: int = 0) -> AsyncGenerator[str]:
+    """The URL of `app`, whose lifespan runs already; `port` 0 is a free one."""
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error", timeout_graceful_shutdown=1))
     server.capture_signals = nullcontext  # ty: ignore[invalid-assignment]
     serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Generator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TypeVar
 
 import httpx
@@ -31,6 +31,7 @@ class House:
         self._ready = threading.Event()
         self._fault: BaseException | None = None
         self.url = ""
+        self._line = AsyncExitStack()
         self.operator, self._operator_key = new_key("operator")
         self.viewer, self._viewer_key = new_key("viewer")
         self.app: FastAPI
@@ -59,10 +60,21 @@ class House:
             service = self.app.state.service
             await service.database.transaction(lambda connection: store.keys.insert(connection, keys))
             await self.app.state.browser_ring.refresh()
-            async with SyncClient("http://sync", transport=transport) as self.client, listening(self.app) as self.url:
+            async with SyncClient("http://sync", transport=transport) as self.client:
+                await self.pick_up()
                 self._ready.set()
                 await self._over.wait()
                 service.doorbell.stop()
+                await self.hang_up()
+
+    async def pick_up(self) -> None:
+        """Listen; on the same port as before."""
+        port = int(self.url.rpartition(":")[2]) if self.url else 0
+        self.url = await self._line.enter_async_context(listening(self.app, port))
+
+    async def hang_up(self) -> None:
+        """Close the port and every connection, as a network does that goes away."""
+        await self._line.aclose()
 
     def wait(self) -> None:
         """Until it serves."""
