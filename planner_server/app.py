@@ -152,7 +152,15 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
             if submitter.trained:
                 every = config.policy.checkpoints.every
                 stream = here.stream(metrics.progress(sinks))
-                loops.create_task(train(here.policy, stream, spec, here.member, checkpoint_every=every))
+                training = train(
+                    here.policy,
+                    stream,
+                    spec,
+                    here.member,
+                    checkpoint_every=every,
+                    accuracies=evaluations.accuracies,
+                )
+                loops.create_task(training)
             await reports.recover()
             rollouts = RolloutLoop(
                 here.member,

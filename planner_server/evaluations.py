@@ -43,6 +43,7 @@ class Evaluations:
         self._attempts = attempts
         self._known: dict[str, Evaluation] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._untold: dict[str, float] = {}
 
     def start(self, name: str, request: EvaluationRequest) -> EvaluationView:
         """Start it, or say where it stands; BodyConflict for another request under its id, Overloaded: too many run."""
@@ -67,6 +68,11 @@ class Evaluations:
             raise NotFound(f"there is no evaluation {name}")
         return self._known[name].view()
 
+    def accuracies(self) -> dict[str, float]:
+        """`accuracy_<split>` of the last evaluation of each split that is done; each is told once."""
+        told, self._untold = self._untold, {}
+        return told
+
     async def close(self) -> None:
         """Cancel what runs."""
         for task in self._tasks:
@@ -80,6 +86,8 @@ class Evaluations:
                 for _ in range(min(self._at_once, evaluation.request.n)):
                     group.create_task(self._work(evaluation, tasks, checkpoint))
             evaluation.end()
+            if (accuracy := evaluation.view().accuracy) is not None:
+                self._untold[f"accuracy_{evaluation.request.split}"] = accuracy
         except* Exception as faults:  # noqa: BLE001 the outermost boundary: whatever failed, it ends and says so
             fault = first(faults)
             reason = fault.detail if isinstance(fault, TandemError) else repr(fault)

@@ -4,6 +4,7 @@ The last two go on in the background, beside the next lease, batch and gradient;
 """
 
 import asyncio
+from collections.abc import Callable, Mapping
 
 from planner_server.batch import planner_batch
 from shared.policy.policy import Policy
@@ -14,11 +15,20 @@ from shared.serving.saver import Saver
 from shared.stream import Stream
 
 
-async def train(policy: Policy, stream: Stream, spec: RunSpec, member: Member, *, checkpoint_every: int) -> None:
+async def train(
+    policy: Policy,
+    stream: Stream,
+    spec: RunSpec,
+    member: Member,
+    *,
+    checkpoint_every: int,
+    accuracies: Callable[[], Mapping[str, float]],
+) -> None:
     """Train every batch of the run into the planner once.
 
     Consumes the planner's deliveries; waits for the next one, which is ready when all groups of its step are closed;
-    is unblocked by the rollout loop; produces acks, checkpoints and versions. Ends with the run.
+    is unblocked by the rollout loop; produces acks, checkpoints and versions. Ends with the run. `accuracies` of
+    evaluations that ended meanwhile go into a step's statistics.
     """
     saver = Saver(policy, member.run, spec, every=checkpoint_every)
     await policy.schedule(spec.steps)
@@ -30,6 +40,7 @@ async def train(policy: Policy, stream: Stream, spec: RunSpec, member: Member, *
                 stored = await policy.store.get(_trajectories(delivery.view))
                 batch = planner_batch(delivery.view, stored, spec, policy.updates)
                 result = await policy.update(batch.rows, delivery.step, guard=delivery.may_step)
+                batch.statistics |= accuracies()
                 ack = batch.ack(delivery.epoch, delivery.step, result)
                 await saver.save_if_due(ack)
                 await delivery.ack(ack)  # refused: nothing below runs, and the stream resumes from the last checkpoint

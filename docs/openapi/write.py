@@ -16,7 +16,7 @@ from sync_service.app import create_app as sync
 from sync_service.config import SyncConfig
 
 FOLDER = Path(__file__).parent
-UNUSED: Any = SimpleNamespace(run="any", keys_file=None, admission=AdmissionConfig())
+UNUSED: Any = SimpleNamespace(run="any", folder=FOLDER, keys_file=None, admission=AdmissionConfig())
 
 
 def apps() -> dict[str, FastAPI]:

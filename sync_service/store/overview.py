@@ -6,7 +6,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 _RUNS = text("""
 SELECT r.run, r.state, r.reason, r.declared_at, CAST(r.spec ->> 'steps' AS int) AS steps,
     (SELECT min(s.acked_step) FROM streams s WHERE s.run = r.run) AS step,
-    (SELECT e.at FROM events e WHERE e.run = r.run ORDER BY e.position DESC NULLS LAST LIMIT 1) AS moved_at,
+    (SELECT e.at FROM events e WHERE e.run = r.run AND e.position IS NOT NULL ORDER BY e.position DESC LIMIT 1)
+        AS moved_at,
     ARRAY(SELECT t.code FROM stalls t WHERE t.run = r.run ORDER BY t.since) AS stalls,
     now() AS at
 FROM runs r WHERE CAST(:only AS text) IS NULL OR r.run = :only
@@ -20,11 +21,14 @@ async def runs(connection: AsyncConnection, only: str | None, skip: int, limit: 
 
 
 _FUNNEL = text("""
-SELECT g.state, g.scoring, g.reason, b.cut_at IS NOT NULL AS cut, g.step <= :consumed AS consumed,
+SELECT g.state, g.scoring, g.reason, true AS cut, true AS consumed,
     count(*) AS groups, sum(g.final) AS final, sum(g.reported) AS reported
+FROM groups g WHERE g.run = :run AND g.step <= :consumed GROUP BY 1, 2, 3
+UNION ALL
+SELECT g.state, g.scoring, g.reason, b.cut_at IS NOT NULL, false, count(*), sum(g.final), sum(g.reported)
 FROM groups g JOIN batches b ON b.run = g.run AND b.step = g.step
-WHERE g.run = :run GROUP BY 1, 2, 3, 4, 5
-""")
+WHERE g.run = :run AND g.step > :consumed GROUP BY 1, 2, 3, 4
+""")  # what is acked is cut: of a long run, few groups need the look at their batch
 
 
 async def funnel(connection: AsyncConnection, run: str, consumed: int) -> list[Row]:
@@ -61,8 +65,13 @@ async def reward_to_visible(connection: AsyncConnection, run: str, steps: int) -
 
 
 _LIVE = text("""
-SELECT DISTINCT ON (role) role, epoch, step, updates, checksum, worker, confirmed_at FROM policies
-WHERE run = :run AND NOT superseded AND confirmed_at IS NOT NULL ORDER BY role DESC, step DESC, epoch DESC
+SELECT p.role, p.epoch, p.step, p.updates, p.checksum, p.worker, p.confirmed_at
+FROM streams s CROSS JOIN LATERAL (
+    SELECT * FROM policies p
+    WHERE p.run = s.run AND p.role = s.role AND NOT p.superseded AND p.confirmed_at IS NOT NULL
+    ORDER BY p.epoch DESC, p.step DESC LIMIT 1
+) AS p
+WHERE s.run = :run ORDER BY p.role DESC
 """)
 
 

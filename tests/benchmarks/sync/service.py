@@ -51,7 +51,7 @@ async def polling_service(other: Running, folder: Path) -> AsyncGenerator[Runnin
 
 def _make_keys(folder: Path) -> dict[str, str]:
     folder.mkdir(parents=True, exist_ok=True)
-    made = {role: new_key(role) for role in ("planner", "executor", "operator")}
+    made = {role: new_key(role) for role in ("planner", "executor", "operator", "viewer")}
     (folder / "keys").write_text("".join(f"{line_of(key)}\n" for _, key in made.values()))
     return {role: text for role, (text, _) in made.items()}
 

@@ -1,5 +1,6 @@
 """From a step to its groups, a rollout, its invocations, and the texts of both servers, which are hostile."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
 
@@ -26,6 +27,7 @@ class Server:
         self.texts: dict[str, TrajectoryView] = {}
         self.asked: list[httpx.Request] = []
         self.answer: Response | None = None
+        self.silent = False
         self.app = FastAPI()
 
         @self.app.get("/v1/trajectories/{id}")
@@ -37,6 +39,8 @@ class Server:
 
     async def handle(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request)
+        if self.silent:
+            await asyncio.Event().wait()
         return await httpx.ASGITransport(app=self.app).handle_async_request(request)
 
 
@@ -202,6 +206,7 @@ async def test_what_does_not_come_in_time_is_said(
 ) -> None:
     rollout = await trained(build)
     tell(server, rollout, build.run)
+    server.silent = True
     monkeypatch.setattr(reading, "ALL_S", 0.0)
     text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
     assert "not read within 0 s" in text

@@ -61,3 +61,21 @@ async def test_an_evaluation_holds_its_checkpoint_until_it_ends():
     assert held == ["step-3"]
     go.set()
     await until(lambda: evaluations.view(name).state == "failed" and not held)
+
+
+async def test_an_accuracy_is_told_once():
+    episode = SimpleNamespace(r_format=1)
+    done = iter([1.0, 0.0, 0.0, 0.0])
+
+    async def roll_out(*_: Any, **__: Any) -> Any:
+        return SimpleNamespace(episode=episode, r_correct=next(done), invocations=())
+
+    task = SimpleNamespace(metadata={})
+    roller: Any = SimpleNamespace(environment=SimpleNamespace(task=lambda *_: task), roll_out=roll_out)
+    evaluations = Evaluations(roller, lambda _: nullcontext(), lambda _: None, places=PLACES, attempts=1)  # ty: ignore
+    assert evaluations.accuracies() == {}
+    name = new_id()
+    evaluations.start(name, HUGE.model_copy(update={"n": 4}))
+    await until(lambda: evaluations.view(name).state == "done")
+    assert evaluations.accuracies() == {"accuracy_validation": 0.25}
+    assert evaluations.accuracies() == {}
