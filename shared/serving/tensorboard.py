@@ -21,15 +21,16 @@ class TensorBoardSink:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise from_os_error(error) from None
-        self._open = lambda step: SummaryWriter(str(folder), purge_step=step)
+        self._open = lambda step, file: SummaryWriter(str(folder), purge_step=step, filename_suffix=f".{file}")
         self._writer = None
-        self._last = 0
+        self._files = self._last = 0
 
     def record(self, role: Role, step: int, values: Mapping[str, float]) -> None:
         """One point a statistic. A step that is trained again begins a new file, which takes back the later points."""
         if self._writer is None or step <= self._last:
             self.close()
-            self._writer = self._open(step)
+            self._files += 1  # a file is named by the second in which it begins: two must not have one name
+            self._writer = self._open(step, self._files)
         for name, value in values.items():
             self._writer.add_scalar(name, value, step)
         self._last = step

@@ -100,7 +100,7 @@ CASES = [
         0,
         100,
         {"job": BAD},
-        "Events of bad are told late: p99 is 59s.",
+        "Events of bad are told late: p99 is 59.5s.",
     ),
     Case(
         "TandemDiskLow",
