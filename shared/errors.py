@@ -204,3 +204,7 @@ def from_os_error(error: OSError) -> TandemError:
     machines = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE)
     kind = TandemError if error.errno in machines else UserError
     return kind(f"{error.filename}: {error.strerror}")
+
+
+RETRY_LATER = frozenset(error.status for error in (Overloaded, Unavailable, StorageFull))
+"""The statuses that pass: what answers them says when to come back."""

@@ -6,7 +6,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from shared.errors import InvalidInput, MethodNotAllowed, NotFound, TandemError, Unauthorized
+from shared.errors import RETRY_LATER, InvalidInput, MethodNotAllowed, NotFound, TandemError, Unauthorized
 from shared.http.body import faults
 
 log = structlog.get_logger()
@@ -17,7 +17,7 @@ NO_SUCH_CALL = "there is no such call"
 
 def problem(error: TandemError) -> JSONResponse:
     """The answer that stands for `error`."""
-    headers = {"Retry-After": "1"} if error.retryable and error.status in (429, 503, 507) else {}
+    headers = {"Retry-After": "1"} if error.retryable and error.status in RETRY_LATER else {}
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse(error.problem(), error.status, headers, media_type="application/problem+json")

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 from pydantic import ValidationError
 
-from shared.errors import InvalidInput, Unavailable
+from shared.errors import RETRY_LATER, InvalidInput, Unavailable
 from shared.http.body import faults
 from shared.policy.store import TrajectoryStore
 from shared.schemas.rollout import BatchResult, ItemResult, RolloutItem, TrajectoryItem
@@ -23,7 +23,6 @@ log = structlog.get_logger()
 WINDOW_S = 0.005
 MOST = 512
 RETRY_S = 1.0
-RETRY_STATUS = frozenset({429, 503, 507})
 
 Item = TypeVar("Item", RolloutItem, TrajectoryItem)
 Send = Callable[[Sequence[Item]], Awaitable[BatchResult]]
@@ -111,7 +110,7 @@ class Submitter(Generic[Item]):
         except Unavailable as error:
             log.warning("submission-waits", items=len(batch), reason=error.detail)
             return batch
-        again = {answer.id for answer in result.items if answer.status in RETRY_STATUS}
+        again = {answer.id for answer in result.items if answer.status in RETRY_LATER}
         await self._settle([answer for answer in result.items if answer.id not in again])
         return [item for item in batch if item.id in again]
 
