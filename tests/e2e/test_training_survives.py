@@ -10,7 +10,7 @@ from tests.e2e.survival.run import database_of_its_own, train
 from tests.e2e.survival.verdict import check
 
 KILLS = {"sync service": 6, "trainer": 2, "server": 2}
-KILL_SEED = 756
+KILL_SEED = 787
 """One whose restarts, each of which imports torch twice, are at the moments that exactly once is about."""
 ROLE: Role = "executor"
 

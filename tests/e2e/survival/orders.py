@@ -40,9 +40,12 @@ def orders(seed: int, victims: dict[Victim, int]) -> list[Order]:
     draws.shuffle(listed)
     steps = sorted(draws.sample(range(1, STEPS + 1), len(listed)))
     waiting = list(islice(cycle(draws.sample(MOMENTS, len(MOMENTS))), len(listed)))
-    made = []
+    made: list[Order] = []
     for number, (step, victim) in enumerate(zip(steps, listed, strict=True)):
-        moment = next((moment for moment in waiting if moment in moments(step)), "before-ack")
+        possible = moments(step)
+        if made and (made[-1].step, made[-1].moment) == (step - 1, "before-publish"):
+            possible.discard("before-update")  # it has passed: a version is published beside the next step's gradient
+        moment = next((moment for moment in waiting if moment in possible), "before-ack")
         if moment in waiting:
             waiting.remove(moment)
         made.append(Order(number, step, moment, victim))
