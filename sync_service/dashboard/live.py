@@ -102,9 +102,11 @@ class Live:
         if self._open[key] >= STREAMS_PER_KEY:
             raise Overloaded(f"this key has {STREAMS_PER_KEY} pages open, and may have no more")
         self._open[key] += 1
+        self._service.metrics.streams.inc()
 
     def leave(self, key: str | None) -> None:
         """One stream less."""
+        self._service.metrics.streams.dec()
         self._open[key] -= 1
         if not self._open[key]:
             del self._open[key]

@@ -62,7 +62,7 @@ def render(template: str, **context: Any) -> str:
 
 def page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
     """A page. Templates know `key`, `acts` (an operator looks), `has_keys`, `run` and `tabs`, beside `context`."""
-    run = context.pop("run", None) or request.path_params.get("run")
+    run = context.pop("run", request.path_params.get("run"))
     known = {"key": acting(request), "acts": may_act(request), "has_keys": has_keys(request), "run": run}
     here = request.url.path
     text = render(template, **known, here=here, tabs=tabs(run, here) if run else (), **context)

@@ -42,6 +42,9 @@ def test_the_wheel_holds_the_four_packages_and_nothing_else(wheel: Path):
     assert tops == {"planner_server", "executor_server", "sync_service", "shared"}
     assert "shared/cli/demo/atlas.toml" in names
     assert any(name.startswith("sync_service/migrations/versions/") for name in names)
+    pages = [path for path in (ROOT / "sync_service" / "dashboard").rglob("*.*") if path.suffix not in (".py", ".pyc")]
+    assert {".html", ".css", ".js", ".LICENSE"} <= {path.suffix for path in pages}
+    assert [path.name for path in pages if path.relative_to(ROOT).as_posix() not in names] == []
 
 
 def test_the_control_plane_has_no_torch(control_plane: Path, tmp_path: Path):

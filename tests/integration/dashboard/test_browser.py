@@ -14,8 +14,8 @@ from tests.integration.dashboard.house import House, open_house
 from tests.integration.dashboard.scene import Scene
 
 HOSTILE = "<script>hacked = 1</script><img src=x onerror='hacked=1'> \u202eesrever\r\ndata: {{ 7 * 7 }} " + "x" * 300
-DROPPED = ("net::ERR_", "htmx:sseError")
-"""What the browser and htmx say of a connection that is gone, in the test that cuts it."""
+DROPPED = ("net::ERR_", "[object Event]")
+"""What the browser and the extension of htmx say of a connection that is gone, in the test that cuts it."""
 SMALL = {"groups_per_step": 1, "rollouts_per_group": 3, "min_rollouts": 2}
 
 
