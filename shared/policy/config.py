@@ -106,7 +106,8 @@ class PolicyConfig(Config):
     """Keys and values that the sampler holds, for each set of weights, in MiB: first of the requests that run, of which
     it starts no more than fit, then of finished turns, for the next turns of their conversations."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    """Of the sampler's random draws; unset: a fresh one at every start. Batching depends on timing all the same."""
+    """Of the sampler's random draws, at the first start in a folder; later ones take a fresh one, as all do where it is
+    unset. Batching depends on timing all the same."""
     sampler: Literal["transformers", "vllm"] = "transformers"
     """What samples: a process of ours, or a vLLM server (docs/vllm.md)."""
     vllm: VllmConfig | None = None

@@ -76,7 +76,10 @@ class Policy:
         if latest and not resume:
             raise UserError(f"{checkpoints.folder} already holds {latest.name}: resume the run, or use another folder")
         shutil.rmtree(folder / "scratch", ignore_errors=True)  # weights on their way when the last process was killed
-        store = TrajectoryStore(folder / "trajectories.sqlite", config.store.max_bytes)
+        file = folder / "trajectories.sqlite"
+        if file.exists():  # the same draws again would repeat, in what a group is still owed, what it has
+            config = config.model_copy(update={"seed": None})
+        store = TrajectoryStore(file, config.store.max_bytes)
         try:
             sampler, trainer = await start_processes(config, store.path, logs or folder / "logs", total_steps, train)
         except BaseException:
@@ -170,10 +173,6 @@ class Policy:
         if loaded != written:
             raise Conflict(f"the sampler loaded weights with checksum {loaded}, the trainer wrote {written}")
         return loaded
-
-    def checkpoint_path(self, name: str) -> Path | None:
-        """The folder of a named checkpoint; None for `live`, NotFound where there is none."""
-        return self.checkpoints.path(name)
 
     def keep(self, name: str) -> None:
         """Mark a checkpoint `best`: retention spares it."""

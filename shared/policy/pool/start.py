@@ -1,6 +1,7 @@
 """A role's Ray cluster, and on it the parts of its policy: sampler replicas and trainer shards, each an actor."""
 
 import asyncio
+import itertools
 from pathlib import Path
 from typing import cast
 
@@ -37,11 +38,12 @@ class RayPool:
 
     def sampler(self, scratch: Path, logs: Path) -> SamplerPool:
         """As many replicas as the cluster has room for, at most the configured number, now or later."""
+        starts = itertools.count()
 
         async def start(place: int) -> SamplerProcess:
             settings = TransformersSampler.settings(self._config)
             if settings["seed"] is not None:
-                settings["seed"] += place  # replicas that drew alike would sample a group's rollouts alike
+                settings["seed"] += next(starts)  # replicas that drew alike would sample a group's rollouts alike
             child = RemoteChild("sampler", f"sampler-{place}", settings, logs, self._threads, self._gpus)
             return TransformersSampler(cast(Child, child))  # it offers what a child on this machine does
 

@@ -76,14 +76,14 @@ async def test_sample_train_load_save_and_resume(config, tmp_path, ack):
         after = await policy.sampler.generate(PROMPT, GREEDY)
         assert after.version == version(1)
         assert after.logprobs != before.logprobs
-        initial = await policy.sampler.generate(PROMPT, GREEDY, checkpoint=policy.checkpoint_path("initial"))
+        initial = await policy.sampler.generate(PROMPT, GREEDY, checkpoint=policy.checkpoints.path("initial"))
         assert initial.token_ids == before.token_ids
         assert initial.logprobs == pytest.approx(before.logprobs, abs=1e-5)
 
         saved = await policy.save(1, ack(1))
         assert saved.checksum == checksum
         assert not any((tmp_path / "p/scratch").iterdir())
-        evaluated = await policy.sampler.generate(PROMPT, GREEDY, checkpoint=policy.checkpoint_path("step-1"))
+        evaluated = await policy.sampler.generate(PROMPT, GREEDY, checkpoint=policy.checkpoints.path("step-1"))
         assert (evaluated.token_ids, evaluated.version.step) == (after.token_ids, 1)
 
         for step in (2, 3):
