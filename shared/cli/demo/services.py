@@ -116,11 +116,12 @@ class Services:
         url = httpx.URL(self.urls.sync)
         command = [sys.executable, "-m", "sync_service", "--host", url.host, "--port", str(url.port)]
         command += ["--keys-file", str(self.keys.hashes)]
+        texts = [f"text_key_file={self.keys.file('viewer')}"]
         demo = self._settings.demo
         if demo.database_url is None:
-            return [*command, "--embedded", str(self._folder / "database")]
+            return [*command, "--embedded", str(self._folder / "database"), *texts]
         redis = ["--redis-url", demo.redis_url] if demo.redis_url else []
-        return [*command, "--database-url", demo.database_url, *redis]
+        return [*command, "--database-url", demo.database_url, *redis, *texts]
 
     def _role_command(self, role: Role) -> list[str]:
         return [sys.executable, "-m", f"{role}_server", "--config", str(self.write_config(role))]

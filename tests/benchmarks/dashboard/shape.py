@@ -20,7 +20,7 @@ class Shape:
     load: sync.Shape
 
 
-FULL = Shape("full", 1_000_000, 100, 5, 40, replace(sync.FULL, calls=CALLS, client_steps=48))
+FULL = Shape("full", 1_000_000, 100, 5, 40, replace(sync.FULL, calls=CALLS, client_steps=32))
 QUICK = Shape("quick", 50_000, 100, 2, 20, replace(sync.QUICK, calls=CALLS, client_steps=16))
 SMALLEST = Shape("smallest", 128, 3, 1, 3, replace(sync.SMALLEST, calls=CALLS))
 SHAPES = {shape.name: shape for shape in (FULL, QUICK, SMALLEST)}

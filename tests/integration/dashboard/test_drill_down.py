@@ -1,6 +1,5 @@
 """From a step to its groups, a rollout, its invocations, and the texts of both servers, which are hostile."""
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator
 
@@ -9,47 +8,22 @@ import pytest
 from fastapi import FastAPI
 from fastapi.responses import Response
 
-from shared.schemas.invocation import TrajectoryView
 from shared.schemas.rollout import RolloutItem
 from shared.schemas.stream import Heartbeat
 from sync_service.operations import reading
 from sync_service.owner import Owners
+from tests.integration.dashboard.role_servers import RoleServers
 from tests.integration.sync.builder import Builder
 
-HOSTILE = "<script>alert(1)</script>\0\u202eesrever " + "x" * 30_000
 KEY = "tandem_text_key"
 
 
-class Server:
-    """A role's server: it has texts, and notes who asked."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, TrajectoryView] = {}
-        self.asked: list[httpx.Request] = []
-        self.answer: Response | None = None
-        self.silent = False
-        self.app = FastAPI()
-
-        @self.app.get("/v1/trajectories/{id}")
-        async def trajectory(id: str) -> Response:
-            if self.answer is not None:
-                return self.answer
-            view = self.texts.get(id)
-            return Response(view.model_dump_json() if view else "", 200 if view else 404)
-
-    async def handle(self, request: httpx.Request) -> httpx.Response:
-        self.asked.append(request)
-        if self.silent:
-            await asyncio.Event().wait()
-        return await httpx.ASGITransport(app=self.app).handle_async_request(request)
-
-
 @pytest.fixture
-def server(sync_app: FastAPI) -> Server:
-    """What both roles' workers reach."""
-    server = Server()
-    sync_app.state.service.owners = Owners(KEY, httpx.MockTransport(server.handle))
-    return server
+def servers(sync_app: FastAPI) -> RoleServers:
+    """What is at the addresses of both roles' workers."""
+    servers = RoleServers()
+    sync_app.state.service.owners = Owners(KEY, servers.transport())
+    return servers
 
 
 @pytest.fixture
@@ -74,27 +48,6 @@ async def trained(build: Builder) -> RolloutItem:
         await trainer.train()
         await build.client.heartbeat(build.run, f"{role}-1", Heartbeat(role=role, url=f"http://{role}:8701/"))
     return rollouts[0]
-
-
-def tell(server: Server, rollout: RolloutItem, run: str) -> None:
-    """Both servers have the texts of a rollout that delegated twice."""
-    planner, calls = rollout.body.planner_trajectory, rollout.body.executor_trajectories
-    asks = "".join(
-        f'<tool_call>{{"name": "delegate", "arguments": {{"task": "find {n}"}}}}</tool_call>' for n in (0, 1)
-    )
-    messages = (
-        {"role": "user", "content": "Which capital?"},
-        {"role": "assistant", "content": asks + HOSTILE},
-        {"role": "tool", "content": "Paris"},
-        {"role": "assistant", "content": "<answer>Paris</answer>"},
-    )
-    server.texts[planner] = TrajectoryView(
-        id=planner, run=run, role="planner", tokens=5, messages=messages, facts={"invocations": list(calls)}
-    )
-    for index, id in enumerate(calls):
-        facts = {"request": {"index": index, "subtask": f"find {index}"}}
-        found = ({"role": "assistant", "content": f"I looked for {index}"},)
-        server.texts[id] = TrajectoryView(id=id, run=run, role="executor", tokens=3, messages=found, facts=facts)
 
 
 async def test_steps_lead_to_groups_and_rollouts_with_their_fates(build: Builder, browser: httpx.AsyncClient) -> None:
@@ -126,26 +79,26 @@ async def test_a_step_tells_what_was_left_out_and_why(build: Builder, browser: h
 
 
 async def test_texts_come_from_their_servers_with_each_call_below_its_turn(
-    build: Builder, browser: httpx.AsyncClient, server: Server
+    build: Builder, browser: httpx.AsyncClient, servers: RoleServers
 ) -> None:
     rollout = await trained(build)
-    tell(server, rollout, build.run)
+    servers.tell(rollout, build.run)
     text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
     first, second = rollout.body.executor_trajectories
     places = [text.index(part) for part in ("find 0", first, "I looked for 0", second, "I looked for 1", "&lt;answer")]
     assert places == sorted(places)
-    assert {request.headers["authorization"] for request in server.asked} == {f"Bearer {KEY}"}
-    assert {str(request.url.copy_with(path="/")) for request in server.asked} == {
+    assert {request.headers["authorization"] for request in servers.asked} == {f"Bearer {KEY}"}
+    assert {str(request.url.copy_with(path="/")) for request in servers.asked} == {
         "http://planner:8701/",
         "http://executor:8701/",
     }
 
 
 async def test_hostile_text_is_shown_as_text_and_cut(
-    build: Builder, browser: httpx.AsyncClient, server: Server
+    build: Builder, browser: httpx.AsyncClient, servers: RoleServers
 ) -> None:
     rollout = await trained(build)
-    tell(server, rollout, build.run)
+    servers.tell(rollout, build.run)
     text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)" in text
@@ -156,13 +109,13 @@ async def test_hostile_text_is_shown_as_text_and_cut(
 
 
 async def test_where_an_owner_cannot_be_reached_the_page_says_so(
-    build: Builder, browser: httpx.AsyncClient, server: Server
+    build: Builder, browser: httpx.AsyncClient, servers: RoleServers
 ) -> None:
     rollout = await trained(build)
     path = f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text"
     assert "does not have it any more" in await page(browser, path)
-    tell(server, rollout, build.run)
-    del server.texts[rollout.body.planner_trajectory]
+    servers.tell(rollout, build.run)
+    del servers.texts[rollout.body.planner_trajectory]
     text = await page(browser, path)
     assert "text is not here" in text
     assert "I looked for 1" in text, "the other texts are shown all the same"
@@ -182,31 +135,31 @@ async def test_where_an_owner_cannot_be_reached_the_page_says_so(
     ],
 )
 async def test_an_answer_that_is_no_such_trajectory_is_not_shown(
-    build: Builder, browser: httpx.AsyncClient, server: Server, answer: Response, said: str
+    build: Builder, browser: httpx.AsyncClient, servers: RoleServers, answer: Response, said: str
 ) -> None:
     rollout = await trained(build)
-    server.answer = answer
+    servers.answer = answer
     text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
     assert said in text
     assert "secret" not in text
 
 
 async def test_another_trajectory_than_the_one_asked_for_is_not_shown(
-    build: Builder, browser: httpx.AsyncClient, server: Server
+    build: Builder, browser: httpx.AsyncClient, servers: RoleServers
 ) -> None:
     rollout = await trained(build)
-    tell(server, rollout, "another-run")
+    servers.tell(rollout, "another-run")
     text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
     assert "answers with another trajectory" in text
     assert "Which capital?" not in text
 
 
 async def test_what_does_not_come_in_time_is_said(
-    build: Builder, browser: httpx.AsyncClient, server: Server, monkeypatch: pytest.MonkeyPatch
+    build: Builder, browser: httpx.AsyncClient, servers: RoleServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rollout = await trained(build)
-    tell(server, rollout, build.run)
-    server.silent = True
+    servers.tell(rollout, build.run)
+    servers.silent = True
     monkeypatch.setattr(reading, "ALL_S", 0.0)
     text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
     assert "not read within 0 s" in text
