@@ -127,5 +127,5 @@ def _show(view: "EvaluationView", as_json: bool) -> None:
         ("seconds", f"{view.seconds:.1f}"),
     ]
     pair = f"planner {asked.planner_checkpoint}, executor {asked.executor_checkpoint}"
-    title = f"{n} tasks of {asked.split}, temperature {asked.temperature:g}: {pair}"
-    console().print(table(title, ("", ""), rows))
+    console().print(f"{n} tasks of {asked.split}, temperature {asked.temperature:g}: {pair}")
+    console().print(table(None, ("", ""), rows))

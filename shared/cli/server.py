@@ -31,7 +31,7 @@ class Server:
         try:
             self.url = _URL.validate_python(url).rstrip("/")
         except ValidationError:
-            raise UserError(f"--url {url!r}: this is no http:// or https:// URL") from None
+            raise UserError(f"where is {name}? {url!r} is no http:// or https:// URL") from None
         self.name, self.has_key = name, key is not None
         headers = {protocol.HEADER: str(protocol.PROTOCOL)}
         if key:

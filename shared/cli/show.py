@@ -42,5 +42,7 @@ def show(
         told = [texts.of(account) if texts else {} for account in accounts]
     if as_json:
         return print_json([account.plain() | {"texts": t} for account, t in zip(accounts, told, strict=True)])
+    if not accounts:
+        print(f"group {id} has no rollout yet")
     for account, t in zip(accounts, told, strict=True):
         console().print(render(account, t), soft_wrap=False)

@@ -127,3 +127,24 @@ def test_a_file_of_keys_that_could_not_be_read_for_a_while_is_read_again(
 
 def refuse(path: Path) -> None:
     raise UserError(f"the file of keys {path} cannot be read: Permission denied")
+
+
+def test_keys_in_a_file_are_listed_and_revoked(tmp_path: Path):
+    file = tmp_path / "keys"
+    file.write_text("# ours\n")
+    file.chmod(0o640)
+    old, new = (json.loads(run("create", "--role", "viewer", "--hashes", file, "--json"))["id"] for _ in range(2))
+    assert [line.split() for line in run("list", "--hashes", file).splitlines()] == [
+        [old, "viewer", "*"],
+        [new, "viewer", "*"],
+    ]
+    assert json.loads(run("revoke", old, "--hashes", file, "--json")) == {"revoked": old}
+    assert [row["key"] for row in json.loads(run("list", "--hashes", file, "--json"))] == [new]
+    assert file.read_text().startswith("# ours\n")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    with pytest.raises(UserError, match="has no key"):
+        run("revoke", old, "--hashes", file)
+    with pytest.raises(UserError, match="whose keys"):
+        run("list")
+    with pytest.raises(UserError, match="in one place"):
+        run("list", "--hashes", file, "--database-url", "postgresql://x")
