@@ -49,14 +49,16 @@ def _print(found: "Audit") -> None:
             for row in part.rows
         )
         columns = ("trajectory", "rollout", "reward", "advantage", "weight", "fate")
-        out.print(table(f"{part.role}, step {part.step}{': a dead group' if part.dead else ''}", columns, rows))
+        out.print(f"{part.role}, step {part.step}{': a dead group' if part.dead else ''}", style="italic")
+        out.print(table(columns, rows))
     for note in found.notes:
         out.print(f"note: {note}", soft_wrap=True)
     if not found.differences:
         out.print("OK: the record is what is computed from it" if found.parts else "there was nothing to compare")
         return
     rows = ((d.role, d.step, d.what, d.recorded, d.computed) for d in found.differences)
-    out.print(table("DIFFERENT", ("role", "step", "what", "recorded", "computed"), rows), style="bold red")
+    out.print("DIFFERENT", style="bold red")
+    out.print(table(("role", "step", "what", "recorded", "computed"), rows), style="bold red")
 
 
 def _number(value: float | None) -> str | None:

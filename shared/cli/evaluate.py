@@ -128,4 +128,4 @@ def _show(view: "EvaluationView", as_json: bool) -> None:
     ]
     pair = f"planner {asked.planner_checkpoint}, executor {asked.executor_checkpoint}"
     console().print(f"{n} tasks of {asked.split}, temperature {asked.temperature:g}: {pair}")
-    console().print(table(None, ("", ""), rows))
+    console().print(table(("", ""), rows))

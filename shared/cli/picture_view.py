@@ -53,7 +53,7 @@ def _roles(picture: Picture) -> Table:
         counted = (stream.acked_step, stream.live_step, stream.epoch, stream.worker or "nobody")
         queue = (stream.ready, stream.waiting, stream.dead)
         rows.append((role, *counted, *queue, takes, idle, _number(step, "reward_mean"), _staleness(step)))
-    return table(None, (*columns, "staleness"), rows)
+    return table((*columns, "staleness"), rows)
 
 
 def _workers(picture: Picture) -> Table:
@@ -63,7 +63,7 @@ def _workers(picture: Picture) -> Table:
         held = version and f"{version.epoch}.{version.step} ({version.updates} updates)"
         seen = "lost" if worker.lost else f"{span(max(0.0, between(worker.seen_at, picture.verdict.at)))} ago"
         rows.append((worker.worker, worker.role, worker.device, held, seen, worker.doing))
-    return table(None, ("worker", "role", "device", "samples with", "seen", "does"), rows)
+    return table(("worker", "role", "device", "samples with", "seen", "does"), rows)
 
 
 def _number(step: StepStatistics | None, name: str) -> str | None:

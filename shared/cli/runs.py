@@ -43,7 +43,7 @@ def runs(url: Url = SYNC_URL, key_file: KeyFile = None, as_json: AsJson = False)
         )
         for view in found
     )
-    console().print(table(None, columns, rows) if found else "there is no run yet")
+    console().print(table(columns, rows) if found else "there is no run yet")
 
 
 def groups(
@@ -73,6 +73,6 @@ def groups(
         return print_json([view.model_dump(mode="json") for view in found])
     columns = ("group", "step", "index", "state", "scoring", "reason", "final slots", "task")
     rows = ((v.group, v.step, v.index, v.state, v.scoring, v.reason, len(v.final_slots), v.task_id[:60]) for v in found)
-    console().print(table(None, columns, rows) if found else "there is no such group")
+    console().print(table(columns, rows) if found else "there is no such group")
     if more:
         console(stderr=True).print(f"there are more than {limit}: --step, --state or --limit chooses")

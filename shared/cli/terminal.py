@@ -40,9 +40,9 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False, width=width)
 
 
-def table(title: str | None, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
+def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
     """A table of cleaned cells; None is an empty one."""
-    made = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    made = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         made.add_row(*("" if cell is None else one_line(str(cell)) for cell in row))
     return made

@@ -1,8 +1,13 @@
 """`tandem show`: a rollout, the executor's calls in it, and texts that are hostile."""
 
-import pytest
-from fastapi import FastAPI
+import asyncio
+from pathlib import Path
 
+import pytest
+from fastapi import FastAPI, Request
+
+from shared.cli.export.fates import fates
+from shared.cli.server import Server
 from shared.ids import new_id
 from shared.schemas.stream import Heartbeat
 from tests.integration.cli.command import Tandem
@@ -14,8 +19,6 @@ EVIL = "\x1b]0;owned\x07<script>alert(1)</script> [bold]x[/] \u202egnp.exe\x00 \
 
 def server_of_texts(asked: list[str]) -> FastAPI:
     """A role server that has every trajectory; `asked` gets the keys with which it was asked."""
-    from fastapi import Request
-
     app = FastAPI()
 
     @app.get("/v1/trajectories/{id}")
@@ -82,3 +85,14 @@ async def test_a_text_that_cannot_be_had_says_why(build: Builder, viewer: Tandem
     outcome = await viewer("show", rollout.id, "--text")
     assert outcome.code == 0
     assert outcome.out.count("does not answer at http://127.0.0.1:9") == 3
+
+
+async def test_an_export_of_trajectories_has_what_became_of_them(build: Builder, site: str, key_files: dict[str, Path]):
+    rollout = await trained(build)
+    with Server(site, key_files["viewer"].read_text().strip(), "the sync service") as server:
+        found = await asyncio.to_thread(fates, server, "r1")
+    place = {"rollout": rollout.id, "group": rollout.body.group, "step": 1}
+    assert found[rollout.body.planner_trajectory] == {**place, "reward": 1.0, "fate": 1}
+    for call in rollout.body.executor_trajectories:
+        assert found[call] == {**place, "reward": pytest.approx(0.75), "fate": "scored"}
+    assert len(found) == 2 + 4

@@ -14,12 +14,20 @@ from typing import Any
 
 import psycopg
 import pytest
+from asgi_lifespan import LifespanManager
 from safetensors.torch import load_file
 
+from executor_server.audit.compare import Audit, audit
+from executor_server.audit.record import read
+from shared.cli.server import Server
 from shared.ids import new_id
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
+from shared.schemas.rollout import GroupView
 from shared.schemas.run import RunStatus
 from shared.schemas.stream import StepStatistics
+from sync_service.app import create_app
+from sync_service.config import SyncConfig
+from tests.listening import listening
 from tests.parity_environment import LONG, MALFORMED, STRANGER, call, twice
 
 from .trio import Trio, answers, calls, http, trio
@@ -226,3 +234,19 @@ def test_evaluations_run_before_the_run_is_declared_and_after_it_is_finished(rec
 def test_checkpoints_are_listed_and_the_best_is_kept(record: Record):
     for items in record.checkpoints.values():
         assert [(item["name"], item["updates"], item["kept"]) for item in items] == [(f"step-{STEPS}", STEPS, True)]
+
+
+def audits(url: str, run: str) -> list[Audit]:
+    """Of every group; the statistics of each step once."""
+    with Server(url, None, "the sync service") as server:
+        groups = list(server.items(f"/v1/runs/{run}/groups", GroupView))
+        return [audit(read(server, group.group, whole_step=group.index == 0)) for group in groups]
+
+
+async def test_every_group_is_what_is_computed_again_from_the_record(record: Record, postgres_url: str, tmp_path: Path):
+    app = create_app(SyncConfig(auth="loopback", database_url=postgres_url, disk_folder=tmp_path))
+    async with LifespanManager(app), listening(app) as url:
+        found = await asyncio.to_thread(audits, url, record.run)
+    assert [len(one.parts) for one in found] == [2] * 4 * STEPS
+    assert [one.differences for one in found] == [[]] * 4 * STEPS
+    assert [one.notes for one in found[::4]] == [[]] * STEPS
