@@ -26,6 +26,7 @@ RECENT_STEPS = 20
 DRAWN_STEPS = 60
 OPEN_SHOWN = 8
 DEAD_SHOWN = 20
+NEXT_SHOWN = 4
 WORKERS_SHOWN = 100
 EVENTS_SHOWN = 8
 
@@ -61,6 +62,7 @@ async def read(connection: AsyncConnection, service: Service, name: str) -> dict
         "attention": {
             "dead": [row.model_dump() for row in dead],
             "opened": [_row(row) for row in opened],
+            "next": [_row(row) for row in await store.overview.unacked(connection, name, NEXT_SHOWN)],
             "slots": run.spec.rollouts_per_group,
         },
         "happened": {"events": [_row(row) for row in happened]},

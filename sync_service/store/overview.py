@@ -91,6 +91,17 @@ async def open_groups(connection: AsyncConnection, run: str, consumed: int, limi
     return list(await connection.execute(_OPEN, {"run": run, "consumed": consumed, "limit": limit}))
 
 
+_UNACKED = text("""
+SELECT role, step, state, attempts, coalesce(CASE WHEN state = 'leased' THEN leased_at END, ready_at) AS since
+FROM deliveries WHERE run = :run AND state NOT IN ('acked', 'dead') ORDER BY step, role DESC LIMIT :limit
+""")
+
+
+async def unacked(connection: AsyncConnection, run: str, limit: int) -> list[Row]:
+    """The deliveries that are next, and since when each is leased or ready; dead ones wait for an operator."""
+    return list(await connection.execute(_UNACKED, {"run": run, "limit": limit}))
+
+
 SCANNED = 20_000
 """Events of one run that a page with filters looks through, at most; the next page goes on below them."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, expect
 
+from shared.schemas import PolicyVersion
 from sync_service import migrate
 from sync_service.config import SyncConfig
 from sync_service.embedded import Services, embedded
@@ -27,7 +28,6 @@ SHOTS = {
 """By name: the page, and what must be seen on it before its picture is taken."""
 KINDS = ((1280, "light"), (1280, "dark"), (390, "light"), (390, "dark"))
 OF_ALL_KINDS = ("overview",)
-COLOURS = 128
 LONGEST = 1500
 """Pixels of height: what is below is left out."""
 
@@ -70,7 +70,7 @@ def _shoot(browser: Browser, house: House, path: str, seen: str, file: Path, wid
         page.screenshot(path=file, full_page=True)
     with Image.open(file) as picture:
         cut = picture.convert("RGB").crop((0, 0, picture.width, min(picture.height, LONGEST)))
-        cut.quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
+        cut.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, optimize=True)
 
 
 async def _museum(house: House) -> None:
@@ -110,12 +110,11 @@ async def _alive(house: House) -> None:
         "executor-1": "trainer: step 61, backward; 34 invocations",
     }
     for worker, does in doing.items():
-        await museum.beat(worker, _role(worker), device="8 x H200", doing=does)
-    await atlas.beat("planner-1", "planner", device="cuda:0", doing="trainer: waiting for a batch")
-
-
-def _role(worker: str) -> str:
-    return worker.partition("-")[0]
+        step = 61 if worker == "planner-1" else 60
+        version = PolicyVersion(epoch=1, step=step, updates=step)
+        await museum.beat(worker, worker[:-2], device="8 x H200", doing=does, version=version)
+    version = PolicyVersion(epoch=1, step=17, updates=17)
+    await atlas.beat("planner-1", "planner", device="cuda:0", doing="trainer: waiting for a batch", version=version)
 
 
 if __name__ == "__main__":
