@@ -1,6 +1,7 @@
 """Ctrl-C, a killed server, a port in use: one clear line, nothing left behind, and `resume` goes on."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.e2e.demo_process import LIMIT_S, Demo
+from tests.e2e.demo_process import LIMIT_S, TANDEM, Demo
 
 
 def acked(run: Path) -> list[tuple[str, int]]:
@@ -34,11 +35,11 @@ def until_acked(demo: Demo, run: Path, step: int) -> None:
 def watched(demo: Demo) -> dict:
     """What the command shows that the demo prints to watch it."""
     (command,) = re.findall(r"^watch: (.+)$", demo.output, flags=re.MULTILINE)
-    shown = subprocess.run(
-        ["bash", "-c", f"{command} --fail -sS"], capture_output=True, text=True, timeout=60, check=False
-    )
+    environment = {**os.environ, "PATH": f"{TANDEM.parent}{os.pathsep}{os.environ['PATH']}"}
+    words = ["bash", "-c", f"{command} --json"]
+    shown = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=environment)
     assert shown.returncode == 0, shown.stderr
-    return json.loads(shown.stdout)
+    return json.loads(shown.stdout)["status"]
 
 
 def test_ctrl_c_stops_all_and_resume_finishes(start, tmp_path: Path):

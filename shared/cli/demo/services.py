@@ -68,8 +68,8 @@ class Services:
 
     def watch_command(self) -> str:
         """A command that shows where the run stands."""
-        url = f"{self.urls.sync}/v1/runs/{run_name(self._folder)}/status"
-        return f'curl -H "Authorization: Bearer $(cat {shlex.quote(str(self.keys.file("viewer")))})" {url}'
+        words = ["tandem", "status", run_name(self._folder), "--url", self.urls.sync]
+        return shlex.join([*words, "--key-file", str(self.keys.file("viewer"))])
 
     async def __aexit__(self, *_: object) -> None:
         await self._stop()
