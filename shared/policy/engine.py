@@ -191,6 +191,8 @@ class Engine:
         row = self._rows[place]
         ids = tuple(row.ids[: row.past])
         self._kept.keep(ids, self._block.take(place, row.past), row.source)
+        if self._kept.bytes > self._cache_bytes - self._block.bytes and 4 * len(self._rows) <= self._block.rows:
+            self._block.shrink(2 * len(self._rows))  # of a burst that is over: what is kept needs the room
         self._kept.shrink(self._cache_bytes - self._block.bytes)
         row.source = ids
 

@@ -58,6 +58,11 @@ class KeyValueRows:
         block[:, :used, :, :kept] = self._block[:, :used, :, :kept]
         self._block, self.rows, self.capacity = block, ample, capacity
 
+    def shrink(self, rows: int) -> None:
+        """Give up all but the first `rows`."""
+        self._block = self._block[:, :rows].clone(memory_format=torch.contiguous_format)
+        self.rows = rows
+
     def width(self, tokens: int) -> int:
         """Bytes of one row for that many tokens."""
         return _rounded(tokens) * self.shape.token_bytes

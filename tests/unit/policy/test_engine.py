@@ -224,6 +224,25 @@ def test_what_is_kept_makes_room_for_rows_that_join():
     assert running._kept.bytes == 0
 
 
+def test_after_a_burst_the_next_turns_find_their_beginnings_again():
+    model, plain = build_model(), build_model()
+    room = 16 * 64 * cache_shape(model).token_bytes
+    running = engine(model, room=room)
+    for key, row in enumerate(prompts([20] * 16)):
+        running.add(key, prompt(row, 9))
+    finish(running)
+    assert running.counts.largest_batch == 16  # all of the room
+    before = running.counts.reused_tokens
+    (row,) = prompts([50], seed=5)
+    for new in prompts([2, 1], seed=6):
+        running.add("turn", prompt(row, 3))
+        turn = finish(running)["turn"]
+        check(plain, row, turn)
+        row = row + turn.token_ids + new
+    assert running.counts.reused_tokens - before == 50 + 2
+    assert running._block.bytes + running._kept.bytes <= room
+
+
 def test_one_long_row_does_not_widen_the_block_for_ever():
     running = engine(build_model(), rows=4)
     running.add("long", prompt(prompts([120])[0], 8))
