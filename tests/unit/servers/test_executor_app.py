@@ -17,10 +17,12 @@ from shared.http.admission import AdmissionConfig
 from shared.ids import new_id
 from shared.policy.store import TrajectoryStore
 from shared.schemas.invocation import InvocationRequest
+from shared.serving.metrics import ServerMetrics
+from shared.serving.sinks import MetricsConfig
 
 
-async def test_an_invocation_for_another_run_is_a_conflict():
-    config: Any = SimpleNamespace(run="ours", keys_file=None, admission=AdmissionConfig())
+async def test_an_invocation_for_another_run_is_a_conflict(tmp_path: Path):
+    config: Any = SimpleNamespace(run="ours", folder=tmp_path, keys_file=None, admission=AdmissionConfig())
     unused: Any = None
     app = create_app(config)
     app.state.parts = Parts(config, unused, Invocations(unused, 1.0), unused)
@@ -50,7 +52,10 @@ async def test_no_invocation_is_taken_before_the_unscored_ones_of_the_past_are_k
         yield SimpleNamespace(policy=policy, sync=sync, member=member, environment=None, chat=None, toolbox=None)
 
     monkeypatch.setattr(module, "station", station)
-    config: Any = SimpleNamespace(run="r", limits=None, sampling=None, invocation_deadline_s=1.0)
+    config: Any = SimpleNamespace(
+        run="r", folder=tmp_path, metrics=MetricsConfig(), limits=None, sampling=None, invocation_deadline_s=1.0
+    )
+    app.state.metrics = ServerMetrics(config, "executor")
     with pytest.raises(Unavailable, match="seen enough"):
         await serve_run(app, config, None)
     store.close()
