@@ -96,7 +96,9 @@ async def _atlas(house: House) -> None:
     await scene.train("planner")
     await scene.fill(18)
     await scene.spread(360)
-    await scene.build.sql("UPDATE deliveries SET ready_at = now() - interval '6 min' WHERE state <> 'acked'")
+    await scene.build.sql(
+        "UPDATE deliveries SET ready_at = now() - interval '6 min' WHERE run = 'atlas-7' AND state = 'ready'"
+    )
     await scene.build.expire_lease("executor")
     await scene.beat("executor-1", "executor", device="cuda:0", doing="trainer: updating on step 17")
     await scene.build.sql("UPDATE workers SET seen_at = now() - interval '6 min' WHERE run = 'atlas-7'")
