@@ -34,6 +34,7 @@ def test_a_run_that_has_stopped_is_served_until_ctrl_c(tmp_path: Path):
         url = json.loads(line)["url"]
         children = psutil.Process(served.pid).children(recursive=True)
         assert httpx.get(f"{url}/v1/runs", trust_env=False).json() == {"items": [], "next": None}
+        assert "</html>" in httpx.get(url, trust_env=False, follow_redirects=True).text
         served.send_signal(signal.SIGINT)
         assert served.wait(60) == 130
     assert not [child for child in children if child.is_running()]
