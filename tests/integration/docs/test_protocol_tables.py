@@ -12,6 +12,7 @@ from shared.policy.config import TrainerConfig
 from shared.policy.training import Trainer
 from shared.schemas import ROLES, Role
 from shared.schemas.events import EventKind
+from shared.schemas.invocation import Split
 from shared.schemas.run import RunSpec
 from shared.serving.batch import Batch
 from sync_service import states
@@ -54,7 +55,7 @@ def test_the_events_and_the_actions_are_those_of_the_code():
 def test_the_statistics_are_those_of_the_trainers(role: Role):
     (table,) = [table for table in TABLES if table[0] == ["name", "role", "meaning"]]
     described = {name for row in table[1:] if row[1] in (role, "both") for name in re.findall(r"`(\w+)`", row[0])}
-    assert described == set(batch(role).statistics) | trainer_statistics()
+    assert described == set(batch(role).statistics) | trainer_statistics() | evaluation_statistics(role)
 
 
 def batch(role: Role) -> Batch:
@@ -64,6 +65,11 @@ def batch(role: Role) -> Batch:
     view = delivery(role, group(1, right, wrong))
     make = planner_batch if role == "planner" else executor_batch
     return make(view, stored(view), RunSpec(steps=9), 5)
+
+
+def evaluation_statistics(role: Role) -> set[str]:
+    """What the planner's step tells of evaluations (`Evaluations.accuracies`)."""
+    return {f"accuracy_{split}" for split in get_args(Split)} if role == "planner" else set()
 
 
 def trainer_statistics() -> set[str]:
