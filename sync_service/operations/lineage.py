@@ -28,8 +28,10 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A rollout's planner trajectory, or an invocation of the executor. `row`: what is recorded; `reward`: None before
-    its scores are known. `named`: the rollout names it (of the executor's)."""
+    """A rollout's planner trajectory, or an invocation of the executor; `row` is what is recorded.
+
+    `reward` is None before its scores are known. `named`: the rollout names it.
+    """
 
     row: Row
     reward: float | None
