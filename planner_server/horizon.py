@@ -46,6 +46,7 @@ class Horizon:
 
     async def _ask(self, step: int | None) -> RunStatus:
         """The status now; with `step`, the service holds the answer until that step may be opened."""
-        self._status = await self._sync.status(self._run, open_step=step, wait_s=WAIT_S if step else 0.0)
+        wait_s = WAIT_S if step else 0.0
+        self._status = await self._sync.status(self._run, open_step=step, wait_s=wait_s, counts=False)
         self._asked = time.monotonic()
         return self._status

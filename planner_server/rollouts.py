@@ -77,7 +77,7 @@ class RolloutLoop:
 
     async def _first_step(self) -> int:
         """The first step of which a group may be missing or open: batches are cut only when all theirs are closed."""
-        roles = (await self._sync.status(self._member.run)).roles
+        roles = (await self._sync.status(self._member.run, counts=False)).roles
         return 1 + max((role.acked_step for role in roles.values()), default=0)
 
     async def _open(self, step: int) -> list[GroupView] | None:

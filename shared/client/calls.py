@@ -92,9 +92,15 @@ class SyncClient:
         """The run's spec and state; NotFound before it is declared."""
         return await self._call("GET", f"/v1/runs/{run}", None, RunView)
 
-    async def status(self, run: str, *, open_step: int | None = None, wait_s: float = 0.0) -> RunStatus:
-        """Where the run stands; with `open_step`, held until that step may be opened or `wait_s` is over."""
-        query = f"?wait={wait_s}" + (f"&open_step={open_step}" if open_step is not None else "")
+    async def status(
+        self, run: str, *, open_step: int | None = None, wait_s: float = 0.0, counts: bool = True
+    ) -> RunStatus:
+        """Where the run stands; with `open_step`, held until that step may be opened or `wait_s` is over.
+
+        Without `counts` it costs the same however long the run is.
+        """
+        query = f"?wait={wait_s}&counts={str(counts).lower()}"
+        query += f"&open_step={open_step}" if open_step is not None else ""
         return await self._call("GET", f"/v1/runs/{run}/status{query}", None, RunStatus, hold_s=wait_s)
 
     async def steps(self, run: str, *, after: int = 0) -> list[StepStatistics]:

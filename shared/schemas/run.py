@@ -118,9 +118,9 @@ class RunStatus(Wire):
     state: RunState
     reason: str | None = None
     open_through: Step
-    groups: dict[str, int]
-    rollouts: dict[str, int]
-    trajectories: dict[str, int]
+    groups: dict[str, int] = {}
+    rollouts: dict[str, int] = {}
+    trajectories: dict[str, int] = {}
     roles: dict[Role, RoleStatus]
     waiting_for: tuple[str, ...] = ()
     waits: tuple[Wait, ...] = ()

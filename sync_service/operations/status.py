@@ -10,6 +10,7 @@ from sync_service.operations.waits import waits
 
 OPENING = ("declared", "running")
 LASTING = ("declared", "running", "paused")
+COUNTED = ("groups", "rollouts", "trajectories")
 
 
 async def may_open(connection: AsyncConnection, name: str, step: int) -> bool | None:
@@ -21,8 +22,13 @@ async def may_open(connection: AsyncConnection, name: str, step: int) -> bool | 
     return True if reached and run.state in OPENING else None
 
 
-async def status(connection: AsyncConnection, name: str, stall_s: float, uncounted_bytes: int = 0) -> RunStatus:
-    """The run's state, counts, streams and waits; a wait of more than `stall_s` is a stall."""
+async def status(
+    connection: AsyncConnection, name: str, stall_s: float, uncounted_bytes: int = 0, *, counted: bool = True
+) -> RunStatus:
+    """The run's state, counts, streams and waits; a wait of more than `stall_s` is a stall.
+
+    The counts read every row of the run: who asks often wants them not `counted`.
+    """
     run = await store.runs.find(connection, name)
     streams = await store.status.streams(connection, name)
     waiting = await waits(connection, run, streams, stall_s)
@@ -34,7 +40,7 @@ async def status(connection: AsyncConnection, name: str, stall_s: float, uncount
             "open_through": open_through(run, min(stream.live_step for stream in streams)),
             **{
                 noun: await store.status.counts(connection, name, noun)
-                for noun in ("groups", "rollouts", "trajectories")
+                for noun in (COUNTED if counted else ())
             },
             "roles": {stream.role: _role(stream) for stream in streams},
             "waiting_for": tuple(wait.text for wait in waiting),

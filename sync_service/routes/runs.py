@@ -49,9 +49,16 @@ async def get(run: Name, service: Here) -> Response:
 
 @router.get("/runs/{run}/status", dependencies=[READER], response_model=RunStatus)
 async def run_status(
-    run: Name, service: Here, wait: Wait = 0.0, open_step: Annotated[int | None, Query(ge=1)] = None
+    run: Name,
+    service: Here,
+    wait: Wait = 0.0,
+    open_step: Annotated[int | None, Query(ge=1)] = None,
+    counts: bool = True,
 ) -> Response:
-    """Where the run stands. With `open_step`, held until it may be opened or never will be, or `wait` is over."""
+    """Where the run stands. With `open_step`, held until it may be opened or never will be, or `wait` is over.
+
+    `counts=false` leaves the counts out, which on a long run take a second.
+    """
     if open_step is not None:
         await service.hold(
             run,
@@ -60,7 +67,9 @@ async def run_status(
         )
     return answer(
         await service.database.read(
-            lambda connection: status.status(connection, run, service.config.stall_s, service.traffic.unflushed(run)),
+            lambda connection: status.status(
+                connection, run, service.config.stall_s, service.traffic.unflushed(run), counted=counts
+            ),
         )
     )
 

@@ -34,6 +34,14 @@ async def test_runs_are_listed_in_pages(build: Builder) -> None:
     assert second.next is None
 
 
+async def test_a_status_without_counts_is_the_same_but_for_them(build: Builder) -> None:
+    await build.declare()
+    await build.open(1, 0)
+    whole, bare = await build.client.status(build.run), await build.client.status(build.run, counts=False)
+    assert whole.groups == {"open": 1}
+    assert bare == whole.model_copy(update={"groups": {}, "rollouts": {}, "trajectories": {}, "waits": bare.waits})
+
+
 MOVES = {"pause": "paused", "resume": "running", "drain": "draining", "fail": "failed", "purge": "purging"}
 
 
