@@ -65,7 +65,9 @@ def _parser() -> ArgumentParser:
     serving = commands.add_parser("serve", help="serve; what is done where no command is named")
     serving.add_argument("--host", default="127.0.0.1")
     serving.add_argument("--port", type=int, default=8700)
-    serving.add_argument("--redis-url", help="an existing Redis or Valkey; without one, waiters poll")
+    redis = serving.add_mutually_exclusive_group()
+    redis.add_argument("--redis-url", help="an existing Redis or Valkey; without one, waiters poll")
+    redis.add_argument("--redis-url-file", type=Path, metavar="FILE", help="holds that URL, with its password")
     serving.add_argument(
         "--auth", choices=("keys", "loopback"), default="keys", help="loopback: no keys, and only this machine can call"
     )
@@ -88,7 +90,7 @@ def _add_database(parser: ArgumentParser) -> None:
 @contextlib.contextmanager
 def _services(arguments: Namespace) -> Generator[Services]:
     """Where the database is: our own for the time of this command, or the user's."""
-    redis_url = getattr(arguments, "redis_url", None)
+    redis_url = _redis_url(arguments) if arguments.command == "serve" else None
     if arguments.embedded is None:
         url = arguments.database_url or os.environ.get(DATABASE_URL)
         if not url:
@@ -103,6 +105,18 @@ def _services(arguments: Namespace) -> Generator[Services]:
             yield Services(services.database_url, redis_url or services.redis_url)
         finally:
             runner.run(running.__aexit__(None, None, None))
+
+
+def _redis_url(arguments: Namespace) -> str | None:
+    """What is given, or what stands in the file that is; UserError where it cannot be read."""
+    file: Path | None = arguments.redis_url_file
+    if file is None:
+        return arguments.redis_url
+    try:
+        return file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UserError(f"the URL of Redis cannot be read from {file}: {reason}") from None
 
 
 def _for_psycopg(url: str) -> str:

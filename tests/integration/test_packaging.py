@@ -1,4 +1,7 @@
-"""The wheel, in a clean environment: the control plane installs without torch, runs, and carries its data files."""
+"""The wheel, in a clean environment: the control plane installs without torch, runs, and carries its data files.
+
+Both are made by the steps of deploy/Dockerfile, from the files that it copies.
+"""
 
 import os
 import subprocess
@@ -7,6 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.integration.deploy.dockerfile import replay
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(600)
@@ -21,19 +26,18 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, ROOT, cwd=out)
+    source, out = tmp_path_factory.mktemp("src"), tmp_path_factory.mktemp("wheels")
+    replay("wheel", source, out, Path(sys.executable).parent)
     return next(out.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
 def control_plane(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the extra `sync` alone; returns its python."""
+    """A virtual environment with what the target `sync` installs; returns its python."""
     home = tmp_path_factory.mktemp("venv")
     run(sys.executable, "-m", "venv", home, cwd=home)
-    python = home / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[sync]", "-c", ROOT / "constraints.txt", cwd=home)
-    return python
+    replay("sync", tmp_path_factory.mktemp("src"), wheel.parent, home / "bin")
+    return home / "bin" / "python"
 
 
 def test_the_wheel_holds_the_four_packages_and_nothing_else(wheel: Path):

@@ -147,6 +147,9 @@ def test_an_address_that_is_none_is_one_line(port: int, folder: Path, capsys: py
     assert "65535" in fails(capsys, "--port", "65536", "--embedded", str(folder / "db"))
     given = ("--port", str(port), "--database-url", "postgresql://nobody@127.0.0.1:1/none")
     assert "Redis" in fails(capsys, *given, "--redis-url", "nonsense")
+    (folder / "redis").write_text("nonsense\n")
+    assert "redis://HOST" in fails(capsys, *given, "--redis-url-file", str(folder / "redis"))
+    assert "no such file" in fails(capsys, *given, "--redis-url-file", str(folder / "gone")).lower()
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(port: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
