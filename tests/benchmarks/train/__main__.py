@@ -23,7 +23,7 @@ from rich.progress import Progress
 from tests.benchmarks.train.measure import measure
 from tests.benchmarks.train.models import save_small, smollm2
 from tests.benchmarks.train.report import report
-from tests.benchmarks.train.shape import SHAPES
+from tests.benchmarks.train.shape import EVERY_SIDE, SHAPES
 
 
 def main() -> None:
@@ -32,9 +32,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a smaller shape, under 45 s in all")
     parser.add_argument("--shape", choices=SHAPES, default="full")
     parser.add_argument("--repeats", type=int, help="steps of each side; the shape's own where it is not given")
+    parser.add_argument("--sides", nargs="+", choices=EVERY_SIDE, help="fewer sides; `ours` is always one")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each side; the cores by default")
     arguments = parser.parse_args()
-    shape = SHAPES["quick" if arguments.quick else arguments.shape].repeated(arguments.repeats)
+    shape = SHAPES["quick" if arguments.quick else arguments.shape].repeated(arguments.repeats).among(arguments.sides)
     threads = arguments.threads
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(threads)

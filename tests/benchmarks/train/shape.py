@@ -1,12 +1,13 @@
 """How large the batches are that a run of the benchmark trains on: full, quick, and the smallest for a test."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 D_MAX = 8
 ROLLOUTS_PER_GROUP = 8
 CALLS = ((0, 1, 1, 2, 2, 2, 4, 12), (0, 1, 1, 2, 2, 2, 4, 12), (1, 1, 1, 2, 2, 3, 6, 8), (0, 1, 2, 2, 2, 3, 6, 8))
 """Calls of a group's rollouts, group after group: 3 in the mean, some 0, some over `D_MAX`."""
-EVERY_SIDE = ("ours", "copies", "handwritten", "trl", "trl-unchecked")
+EVERY_SIDE = ("ours", "ours-checkpointed", "copies", "handwritten", "trl", "trl-unchecked")
 
 
 @dataclass(frozen=True)
@@ -36,18 +37,26 @@ class Shape:
 
     def repeated(self, times: int | None) -> "Shape":
         """The same with that many steps of each side."""
-        if times is None:
+        return self if times is None else self._with(lambda part: replace(part, repeats=times))
+
+    def among(self, sides: Sequence[str] | None) -> "Shape":
+        """The same with no sides but `ours` and those."""
+        if sides is None:
             return self
-        parts = {name: replace(part, repeats=times) for name in ("small", "smollm2") if (part := getattr(self, name))}
+        wanted = {"ours", *sides}
+        return self._with(lambda part: replace(part, sides=tuple(side for side in part.sides if side in wanted)))
+
+    def _with(self, change: Callable[[Part], Part]) -> "Shape":
+        parts = {name: change(part) for name in ("small", "smollm2") if (part := getattr(self, name))}
         return replace(self, **parts)
 
 
-SMALL = Part(tuple(range(8)), 290, 64, 1024, EVERY_SIDE, 3)
-SMOLLM2 = Part((2,), 290, 64, 1024, ("ours", "ours-checkpointed", "copies", "handwritten", "trl"), 1, one_by_one=True)
+SMALL = Part(tuple(range(8)), 290, 64, 1024, ("ours", "copies", "handwritten", "trl", "trl-unchecked"), 3)
+SMOLLM2 = Part((2,), 290, 64, 1024, EVERY_SIDE[:5], 1, one_by_one=True)
 SHAPES = {
     "full": Shape("full", SMALL, SMOLLM2),
     "small": Shape("small", SMALL, None),
     "smollm2": Shape("smollm2", None, SMOLLM2),
-    "quick": Shape("quick", Part((0, 1), 145, 32, 512, EVERY_SIDE[:4], 1), None),
-    "smallest": Shape("smallest", Part((0,), 24, 16, 32, EVERY_SIDE[:3], 1), None),
+    "quick": Shape("quick", Part((0, 1), 145, 32, 512, ("ours", "copies", "handwritten", "trl"), 1), None),
+    "smallest": Shape("smallest", Part((0,), 24, 16, 32, ("ours", "copies", "handwritten"), 1), None),
 }
