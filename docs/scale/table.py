@@ -18,7 +18,7 @@ class Costs:
     """Sampled tokens of one sampler, at full batches."""
     training_tokens_per_s: float = 7500.0
     """Tokens of distinct rows, forward and backward, of one trainer."""
-    turnover_s: float = 0.2
+    turnover_s: float = 0.12
     """Of a step, beyond sampling and training: lease, ack, weights to the sampler."""
     service_ms: float = 0.21
     """Of the sync service's process, an item: a rollout, or a trajectory with its scores."""
