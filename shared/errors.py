@@ -11,6 +11,7 @@ TandemError
  +- MethodNotAllowed (405)
  +- Conflict (409)
  |   +- BodyConflict          another body under an id that exists
+ |   +- CheckpointAhead       a checkpoint of a step that the database does not know
  |   +- InvalidTransition     a move that the state machine does not have
  |   +- LeaseLost             a stale epoch
  |   +- StreamHeld            another worker's lease is live
@@ -121,6 +122,12 @@ class BodyConflict(Conflict):
     """Another body is already stored under this id; nothing was overwritten."""
 
     type = "body-conflict"
+
+
+class CheckpointAhead(Conflict):
+    """The checkpoint holds a step that is not acked and was not given out: the database is the older of the two."""
+
+    type = "checkpoint-ahead"
 
 
 class InvalidTransition(Conflict):

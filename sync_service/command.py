@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if arguments.command == "serve":
                 code = _serve(arguments, services)
             elif arguments.command == "migrate":
-                _migrate(services.database_url)
+                _migrate(services.database_url, arguments.down_to)
             else:
                 key_commands.run(arguments, services.database_url)
     except TandemError as error:
@@ -74,7 +74,9 @@ def _parser() -> ArgumentParser:
     serving.add_argument("--keys-file", type=Path, metavar="FILE", help="key hashes to keep in the database at start")
     serving.add_argument("overrides", nargs="*", metavar="key=value", help="settings, such as keep_runs_days=90")
     keys = commands.add_parser("keys", help="add, list and revoke keys")
-    for each in (serving, commands.add_parser("migrate", help="bring a database to this schema")):
+    migrating = commands.add_parser("migrate", help="bring a database to this schema")
+    migrating.add_argument("--down-to", metavar="REVISION", help="undo what came after it, for an older version")
+    for each in (serving, migrating):
         _add_database(each)
     for each in key_commands.add_to(keys):
         _add_database(each)
@@ -130,10 +132,10 @@ def _for_psycopg(url: str) -> str:
     raise UserError("the database cannot be used: its URL is no postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
 
 
-def _migrate(url: str) -> None:
+def _migrate(url: str, down_to: str | None = None) -> None:
     logging.getLogger("alembic").setLevel(logging.WARNING)
     try:
-        migrate.upgrade(url)
+        migrate.downgrade(url, down_to) if down_to else migrate.upgrade(url)
     except OperationalError as error:
         reason = str(error.orig).strip().splitlines()[0]
         raise UserError(f"the database cannot be used: {reason}") from None

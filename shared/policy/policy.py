@@ -174,6 +174,10 @@ class Policy:
             raise Conflict(f"the sampler loaded weights with checksum {loaded}, the trainer wrote {written}")
         return loaded
 
+    async def logprobs(self, token_ids: Sequence[int], first: int) -> list[float]:
+        """The trainer's log-probs of the tokens from place `first` on, under the weights that it holds now."""
+        return await self._needs_trainer().call("logprobs", {"token_ids": list(token_ids), "first": first})
+
     def keep(self, name: str) -> None:
         """Mark a checkpoint `best`: retention spares it."""
         self.checkpoints.keep(name)

@@ -1,7 +1,8 @@
 """The command line of a server: `--config FILE [--check] [key=value ...]`, and exit codes that say what happened.
 
-0: stopped as asked. 1: a loop or a child process died. 2: a user's mistake, a key that is refused, or versions
-that do not fit. The last line on stderr says which. 130: Ctrl-C before it served.
+0: stopped as asked. 1: a loop or a child process died. 2: a user's mistake, a key that is refused, versions that do
+not fit, or a database that is older than the checkpoint. The last line on stderr says which. 130: Ctrl-C before it
+served.
 """
 
 import argparse
@@ -15,7 +16,15 @@ from fastapi import FastAPI
 
 from shared.config import load, save
 from shared.environments.registry import load_environment
-from shared.errors import Forbidden, ProtocolMismatch, TandemError, Unauthorized, UserError, from_os_error
+from shared.errors import (
+    CheckpointAhead,
+    Forbidden,
+    ProtocolMismatch,
+    TandemError,
+    Unauthorized,
+    UserError,
+    from_os_error,
+)
 from shared.http.serve import configure_logs, serve
 from shared.lock import locked
 from shared.serving.config import ServerConfig
@@ -23,6 +32,8 @@ from shared.serving.config import ServerConfig
 log = structlog.get_logger()
 C = TypeVar("C", bound=ServerConfig)
 INTERRUPTED = 130
+NEEDS_A_PERSON = (UserError, Unauthorized, Forbidden, ProtocolMismatch, CheckpointAhead)
+"""What starting again does not mend."""
 
 
 def run_server(name: str, config_class: type[C], create_app: Callable[[C], FastAPI], argv: Sequence[str] | None) -> int:
@@ -65,4 +76,4 @@ def _report(name: str, fault: BaseException | None) -> int:
         log.error("unexpected", exc_info=fault)
     detail = fault.detail if isinstance(fault, TandemError) else f"{type(fault).__name__}: {fault}"
     print(f"{name}: {detail}", file=sys.stderr, flush=True)
-    return 2 if isinstance(fault, UserError | Unauthorized | Forbidden | ProtocolMismatch) else 1
+    return 2 if isinstance(fault, NEEDS_A_PERSON) else 1

@@ -21,6 +21,7 @@ from shared.policy.tokenizer import load_tokenizer
 from shared.schemas import Role
 from shared.serving.config import ServerConfig
 from shared.serving.member import Member
+from shared.serving.rejoin import compare_log_probs
 from shared.serving.secrets import secret
 from shared.stream import Stream
 
@@ -87,6 +88,8 @@ async def station(
         )
         try:
             log.info("policy-started", **policy.info)
+            if config.trains:
+                await compare_log_probs(policy, config.run, config.policy)
             device = str(policy.info["device"])
             member = Member(renewals, config.run, config.worker, role, config.url, device)
             yield Station(environment, toolbox, chat, sync, renewals, policy, member)

@@ -7,7 +7,7 @@ everything after it is ready again with its rows back to scored, and versions af
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from shared.errors import BodyConflict, Conflict, InvalidInput, InvalidTransition, StreamHeld
+from shared.errors import BodyConflict, CheckpointAhead, InvalidInput, InvalidTransition, StreamHeld
 from shared.schemas.stream import Ack, Resumed, ResumeRequest
 from sync_service import store
 from sync_service.operations import events, fates, runs
@@ -76,9 +76,12 @@ async def _pending(connection: AsyncConnection, stream: Stream, request: ResumeR
         return delivery, ack
     following = await store.deliveries.next_unacked(connection, run.name, stream.role)
     if delivery is None or following is None or following.step != request.step or delivery.epoch is None:
-        raise Conflict(f"the {stream.role} has acked step {stream.acked_step}; step {request.step} was never leased")
+        raise CheckpointAhead(
+            f"the {stream.role} has acked step {stream.acked_step} here, and step {request.step}, which the checkpoint "
+            "holds, was never leased: the database is older than the checkpoint (docs/operations.md, Restore)"
+        )
     if ack is None:
-        raise Conflict(f"step {request.step} is not acked, and the request holds no pending_ack of it")
+        raise CheckpointAhead(f"step {request.step} is not acked, and the request holds no pending_ack of it")
     return delivery, ack
 
 

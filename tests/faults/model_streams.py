@@ -84,7 +84,7 @@ class Streams:
         if stream.live and stream.worker != worker:
             return "stream-held"
         if step > self.acked_step(role):
-            return "conflict"
+            return "checkpoint-ahead"
         if stream.worker is not None:
             self._vacate(role, failed=not stream.live)
         stream.epoch, stream.worker, stream.live = stream.epoch + 1, worker, True

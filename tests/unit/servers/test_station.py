@@ -36,6 +36,7 @@ async def test_the_policy_starts_before_the_number_of_steps_is_known(monkeypatch
     start = AsyncMock(return_value=MagicMock(info={"device": "cpu"}, close=AsyncMock()))
     for name in ("load_environment", "load_tokenizer", "ChatFormat", "check_positions"):
         monkeypatch.setattr(module, name, MagicMock())
+    monkeypatch.setattr(module, "compare_log_probs", AsyncMock())
     monkeypatch.setattr(module.Policy, "start", start)
     config: Any = SimpleNamespace(
         environment="e", environment_options={}, policy=SimpleNamespace(model="m"), limits=MagicMock(), sync_url="http://sync",
