@@ -9,7 +9,7 @@ ARGS ?=
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: bench-sample bench-overlap bench-env bench-train bench-sync bench-dashboard bench-peers help demo demo-llm test test-vllm check openapi faults screenshots clean
+.PHONY: bench-sample bench-overlap bench-env bench-train bench-sync bench-dashboard bench-peers help demo demo-llm test test-vllm check openapi faults screenshots test-deploy docs secrets check-security clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -49,6 +49,14 @@ screenshots: $(VENV)/installed  ## write the pictures of the dashboard in docs/i
 faults: $(VENV)/installed  ## kill every part under load, and judge what is left (ARGS=--quick, ARGS="--seed 7")
 	$(BIN)/python -m tests.faults.chaos $(ARGS)
 
+test-deploy: $(VENV)/installed  ## hosts as network namespaces: cut off, moved, upgraded in a run; needs root (ARGS=--quick)
+	$(BIN)/python -m tests.deploy.drill $(ARGS)
+
+docs:  ## the pages as a site in build/docs; makes its environment in .venv-docs
+	test -d .venv-docs || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check '.[docs]' --constraint constraints.txt
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --config-file docs/site/mkdocs.yml
+
 bench-sync: $(VENV)/installed  ## how much the sync service bears; last, a line of JSON (ARGS=--quick)
 	$(BIN)/python -m tests.benchmarks.sync $(ARGS)
 
@@ -70,6 +78,12 @@ bench-env: $(VENV)/installed  ## make what benchmarks need: environments of othe
 
 bench-train: $(VENV)/installed  ## what a training step costs, beside copies, a plain step and TRL (ARGS=--quick)
 	$(BIN)/python -m tests.benchmarks.train $(ARGS)
+
+secrets:  ## passwords, keys and certificates of a deployment, in deploy/secrets; none is made twice (docs/deployment.md)
+	TANDEM_CLI=$${TANDEM_CLI:-$$(command -v $(BIN)/tandem || echo tandem)} deploy/secrets.sh deploy/secrets
+
+check-security: $(VENV)/installed  ## known vulnerabilities of what is pinned, and build/sbom.json; exit code 3: no network
+	$(BIN)/python deploy/check_security.py
 
 clean:  ## remove the virtual environment and all runs
 	rm -rf $(VENV) runs

@@ -7,11 +7,11 @@ from collections.abc import Callable
 LIMIT_S = 60.0
 
 
-async def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
+async def until(condition: Callable[[], object], limit_s: float = LIMIT_S, every_s: float = 0.002) -> None:
     """Returns once `condition()`, which may be a coroutine function, is true; TimeoutError after `limit_s`."""
     async with asyncio.timeout(limit_s):
         while True:
             found = condition()
             if await found if inspect.isawaitable(found) else found:
                 return
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(every_s)
