@@ -39,7 +39,8 @@ class TrainerConfig(Config):
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
     max_gap: Annotated[float, Field(gt=0)] | None = None
     """What the sampler's log-probs may differ from the trainer's in a step, on average over its tokens, in nats; a step
-    beyond it fails, and the weights stay. Stale rows differ by what was trained since."""
+    beyond it fails, and the weights stay. Stale rows differ by what was trained since. It bounds a start from
+    a checkpoint, too, for the rows that its weights sampled."""
     micro_batch_tokens: Count = 2048
     """Padded tokens that go through the model at once: it bounds memory, and never changes the gradient."""
     gradient_checkpointing: bool = False
