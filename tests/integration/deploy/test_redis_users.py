@@ -26,7 +26,6 @@ FORBIDDEN = [
     ("FLUSHALL",),
     ("CONFIG", "GET", "*"),
     ("ACL", "LIST"),
-    ("DEBUG", "JMAP"),
     ("MODULE", "LIST"),
     ("SHUTDOWN",),
     ("SUBSCRIBE", "another"),

@@ -1,0 +1,45 @@
+"""`make check-security`: what it makes of an audit; that nothing audited is never taken for nothing found."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy import check_security
+
+CLEAN = {"name": "clean", "version": "1.0", "vulns": []}
+UNKNOWN = {"name": "unknown", "skip_reason": "Dependency not found on PyPI"}
+FAULTY = {"name": "faulty", "version": "1.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["1.1"]}]}
+
+
+@pytest.mark.parametrize(
+    ("packages", "code", "says"),
+    [
+        ([CLEAN], 0, "no vulnerability is known"),
+        ([CLEAN, FAULTY], 1, "faulty 1.0: PYSEC-1, mended in 1.1"),
+        ([CLEAN, UNKNOWN], 0, "not audited: unknown"),
+        ([UNKNOWN], 3, "nothing was audited"),
+        ([], 3, "nothing was audited"),
+    ],
+)
+def test_the_exit_code_says_what_is_known(
+    packages: list[dict[str, Any]],
+    code: int,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setattr(check_security, "audit", lambda pins, report: (packages, "no answer"))
+    assert check_security.main() == code
+    printed = capsys.readouterr()
+    assert says in printed.out + printed.err
+    bill = json.loads((check_security.BUILD / "sbom.json").read_text())
+    assert {"torch", "fastapi", "tandem-cotrain"} <= {component["name"] for component in bill["components"]}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkout's own build folder is left alone."""
+    monkeypatch.setattr(check_security, "ROOT", tmp_path)
+    monkeypatch.setattr(check_security, "BUILD", tmp_path / "build")
