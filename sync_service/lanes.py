@@ -12,6 +12,7 @@ HELD = re.compile(r"/v1/runs/[^/]+/streams/[^/]+:lease|/v1/(.+/)?events|/runs/[^
 WAITS = re.compile(rb"(^|&)wait=(?!0(\.0*)?(&|$))")
 """A query that asks to be held for more than no time."""
 URGENT_IN_WORK = 16
+TEXTS = re.compile(r"/runs/[^/]+/steps/[^/]+/rollouts/[^/]+/text")
 PAGES_IN_WORK = 4
 """Pages at once: people who watch take few of the connections that bulk writes stand for."""
 
@@ -22,12 +23,15 @@ def install_lanes(app: FastAPI, config: AdmissionConfig, held_requests: int) -> 
     urgent = Lane("urgent", URGENT_IN_WORK, config.waiting, config.wait_s)
     held = Lane("held", held_requests)
     pages = Lane("pages", PAGES_IN_WORK, config.waiting, config.wait_s)
+    texts = Lane("texts", PAGES_IN_WORK, config.waiting, config.wait_s)  # they wait for other servers, for seconds
 
     def lane_of(scope: Scope) -> Lane:
         if URGENT.fullmatch(scope["path"]):
             return urgent
-        if HELD.fullmatch(scope["path"]) or WAITS.search(scope["query_string"]):
+        if HELD.fullmatch(scope["path"]):
             return held
-        return bulk if scope["path"].startswith("/v1/") else pages
+        if scope["path"].startswith("/v1/"):
+            return held if WAITS.search(scope["query_string"]) else bulk
+        return texts if TEXTS.fullmatch(scope["path"]) else pages
 
-    install_admission(app, (bulk, urgent, held, pages), lane_of)
+    install_admission(app, (bulk, urgent, held, pages, texts), lane_of)

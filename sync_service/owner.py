@@ -1,22 +1,26 @@
 """The text of a trajectory, read from the server that owns it when somebody looks, and never stored.
 
 What a worker registers as its address decides whom this service asks, so little is trusted: only http and https, no
-name or password, no address that is of one link only (where clouds keep their credentials); the path is ours, redirects
-are not followed, time and size are bounded, and an answer that is not that trajectory is not shown. The key that is
-sent along should open nothing else: one made for this, whose hash only the role servers have.
+name or password, no address that is of one link only (where clouds keep their credentials) and no name that leads to
+one; the path is ours, redirects are not followed, time and size are bounded, and an answer that is not that trajectory
+is not shown. The key that is sent along should open nothing else: one made for this, whose hash only the role servers
+have.
 """
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+from aiohttp import ClientError, ClientSession, DummyCookieJar, TCPConnector, ThreadedResolver
+from aiohttp.abc import ResolveResult
+from httpx_aiohttp import AiohttpTransport
 from pydantic import ValidationError
 
 from shared.errors import NotFound, Unavailable, UserError
-from shared.http.wire import wire
 from shared.schemas import protocol
 from shared.schemas.base import Role
 from shared.schemas.invocation import TrajectoryView
@@ -34,7 +38,7 @@ class Owners:
     """Asks the workers of a role for a text."""
 
     def __init__(self, key: str | None, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._transport = transport or wire()
+        self._transport = transport or AiohttpTransport(client=_session)
         self._headers = {protocol.HEADER: str(protocol.PROTOCOL), "accept-encoding": "identity"}
         if key:
             self._headers["authorization"] = f"Bearer {key}"
@@ -61,8 +65,8 @@ class Owners:
                 raw = await self._send(f"{base}/v1/trajectories/{id}", role)
         except TimeoutError:
             raise Unavailable(f"the {role} server did not answer within {ANSWER_S:g} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            raise Unavailable(f"the {role} server cannot be reached: {type(error).__name__}") from None
+        except (httpx.HTTPError, httpx.InvalidURL, ClientError, OSError, ValueError):  # ValueError: a name that is none
+            raise Unavailable(f"the {role} server cannot be reached, or does not answer as ours do") from None
         try:
             view = TrajectoryView.model_validate_json(raw)
         except ValidationError:
@@ -105,15 +109,35 @@ def read_key(file: Path) -> str:
 
 def checked(url: str) -> str:
     """The address without its last slash. Unavailable for one that nobody is asked at."""
-    parts = urlsplit(url)
+    host = ""
     try:
-        plain = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        plain = parts.scheme in ("http", "https") and host and not parts.query and not parts.fragment
         plain = plain and parts.username is None and parts.password is None and parts.port != 0
-    except ValueError:  # a port that is none
+    except ValueError:  # a port or a host that is none
         plain = False
-    if not plain or not url.isascii() or not url.isprintable() or " " in url or _of_one_link(parts.hostname or ""):
+    if not plain or not url.isascii() or not url.isprintable() or " " in url or _of_one_link(host):
         raise Unavailable("the server's address is none that this service asks")
     return url.rstrip("/")
+
+
+class Names(ThreadedResolver):
+    """Looks names up; one that leads to an address that nobody is asked at leads nowhere."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The addresses of `host`. OSError where one of them is refused."""
+        found = await super().resolve(host, port, family)
+        if any(_of_one_link(one["host"]) for one in found):
+            raise OSError(f"{host} is an address of one link")
+        return found
+
+
+def _session() -> ClientSession:
+    connector = TCPConnector(resolver=Names(), ssl=httpx.create_ssl_context(), limit=AT_ONCE)
+    return ClientSession(connector=connector, cookie_jar=DummyCookieJar())
 
 
 def _of_one_link(host: str) -> bool:

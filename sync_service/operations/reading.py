@@ -68,6 +68,7 @@ async def read(owners: Owners, run: str, of: Tree, addresses: Addresses) -> Read
         await asyncio.gather(*tasks.values(), return_exceptions=True)
     views = {id: task.result() for id, task in tasks.items() if not task.cancelled()}
     faults |= dict.fromkeys(tasks.keys() - views.keys(), f"not read within {ALL_S:g} s")
+    faults |= {node.row.id: f"only those of the first {MOST} calls are read" for node in of.invocations[MOST:]}
     return _reading(of, {id: view for id, view in views.items() if view}, faults)
 
 

@@ -14,6 +14,8 @@ from shared.schemas.invocation import TrajectoryView
 
 SHOWN = 20_000
 """Characters of one turn that a page shows."""
+TURNS = 200
+"""Turns of one trajectory that a page shows: a server may send any number of messages."""
 CALLS = 64
 """Calls of one turn that are looked at."""
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -31,7 +33,7 @@ class Turn:
 
 def plain(messages: Sequence[Mapping[str, Any]]) -> list[Turn]:
     """The messages of one agent."""
-    return [_turn(message) for message in messages]
+    return [*(_turn(message) for message in messages[:TURNS]), *_cut(messages)]
 
 
 def nested(planner: TrajectoryView, executors: Sequence[TrajectoryView]) -> tuple[list[Turn], list[str]]:
@@ -41,7 +43,7 @@ def nested(planner: TrajectoryView, executors: Sequence[TrajectoryView]) -> tupl
     """
     waiting = sorted(executors, key=_index)
     turns = []
-    for message in planner.messages:
+    for message in planner.messages[:TURNS]:
         made: list[str] = []
         for subtask in _delegations(message):
             match = next((view for view in waiting if _subtask(view) == subtask), None)
@@ -49,7 +51,13 @@ def nested(planner: TrajectoryView, executors: Sequence[TrajectoryView]) -> tupl
                 waiting.remove(match)
                 made.append(match.id)
         turns.append(_turn(message, tuple(made)))
-    return turns, [view.id for view in waiting]
+    return [*turns, *_cut(planner.messages)], [view.id for view in waiting]
+
+
+def _cut(messages: Sequence[Mapping[str, Any]]) -> list[Turn]:
+    """A turn that says how many are not shown, if there are more."""
+    more = len(messages) - TURNS
+    return [Turn("", f"{more:,} more turns are not shown.")] if more > 0 else []
 
 
 def _turn(message: Mapping[str, Any], calls: tuple[str, ...] = ()) -> Turn:

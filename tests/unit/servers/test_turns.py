@@ -7,7 +7,7 @@ import pytest
 
 from shared.ids import new_id
 from shared.schemas.invocation import TrajectoryView
-from sync_service.operations.turns import CALLS, SHOWN, nested, plain
+from sync_service.operations.turns import CALLS, SHOWN, TURNS, nested, plain
 
 
 def asks(*subtasks: str) -> dict[str, Any]:
@@ -29,6 +29,13 @@ def test_each_call_is_below_its_turn_in_the_order_of_the_calls() -> None:
     turns, loose = nested(planner, [again, third, second, first])
     assert [turn.calls for turn in turns] == [(second.id, first.id), (), (again.id, third.id)]
     assert loose == []
+
+
+def test_of_very_many_turns_the_first_are_shown() -> None:
+    messages = [{"role": "tool", "content": "x"}] * (TURNS + 2000)
+    assert len(plain(messages[:TURNS])) == TURNS
+    for turns in (plain(messages), nested(view(*messages), [])[0]):
+        assert (len(turns), turns[-1].text) == (TURNS + 1, "2,000 more turns are not shown.")
 
 
 def test_what_no_turn_asked_for_is_left_over_and_is_not_shown_twice() -> None:
