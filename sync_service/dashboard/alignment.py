@@ -22,6 +22,9 @@ ROWS = (
     ("masked", "rows_masked"),
 )
 
+GAPS = 200
+"""Bars at most: a trainer may tell of any number of calls, and what is between them is drawn only if it is small."""
+
 
 @router.get("/runs/{run}/alignment", dependencies=[VIEW])
 async def alignment(
@@ -57,8 +60,10 @@ def _rows(of: series.Curves) -> curves.Chart:
 
 
 def _bars(bars: dict[int, int], d_max: int) -> curves.Chart:
-    names = [f"{calls} = D_max" if calls == d_max else str(calls) for calls in range(max(bars, default=-1) + 1)]
-    counts: list[float | None] = [float(bars.get(calls, 0)) for calls in range(len(names))]
+    most = max(bars, default=-1)
+    shown = range(most + 1) if most <= GAPS else sorted(bars)[:GAPS]
+    names = [f"{calls} = D_max" if calls == d_max else str(calls) for calls in shown]
+    counts: list[float | None] = [float(bars.get(calls, 0)) for calls in shown]
     return {
         "x": names,
         "xLabel": "calls",

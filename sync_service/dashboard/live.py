@@ -22,6 +22,8 @@ from sync_service.service import Service
 PACE_S = 1.0
 SHARE = 0.05
 """Of one connection's time, that the snapshots of a run take at most."""
+SLOWEST_S = 15.0
+"""The longest pace: one slow read must not keep an old picture for minutes, on a page that says it is live."""
 KEPT = 64
 """Runs whose last snapshot is kept."""
 ALIVE_S = 5.0
@@ -78,7 +80,7 @@ class Live:
                 except TandemError:
                     self._runs.pop(run, None)
                     raise
-                watched.fresh_until = clock() + max(PACE_S, (clock() - began) / SHARE)
+                watched.fresh_until = clock() + min(max(PACE_S, (clock() - began) / SHARE), SLOWEST_S)
             self._keep(run)
             return watched.snapshot
 
@@ -112,7 +114,10 @@ class Live:
             del self._open[key]
 
     async def frames(self, run: str, acts: bool, is_over: Callable[[], bool]) -> AsyncIterator[bytes]:
-        """Each panel when it has changed, at most once a second, and a sign of life; it ends with the service."""
+        """Each panel when it has changed, at most once a second, and a sign of life; it ends with the service.
+
+        The last one says `over` where the session has ended: the page goes to the login.
+        """
         clock = asyncio.get_running_loop().time
         end, told, seen = clock() + STREAM_S, 0.0, {}
         bell = self._service.doorbell
@@ -133,6 +138,8 @@ class Live:
                     yield frame("alive", datetime.now(UTC).isoformat())
                 await asyncio.sleep(PACE_S)
                 await waiter.wait(ALIVE_S)
+        if is_over():
+            yield frame("over", "")
 
 
 def frame(event: str, text: str) -> bytes:

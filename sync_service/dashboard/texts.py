@@ -1,6 +1,6 @@
 """Numbers and times as people read them: the filters of the templates."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 FILTERS = ("whole", "compact", "fixed", "percent", "span", "age", "clock")
 MINUTE, HOUR, DAY = 60, 3600, 86_400
@@ -51,5 +51,5 @@ def age(since: str, now: str) -> str:
 
 
 def clock(at: str) -> str:
-    """An ISO time to the second, in UTC."""
-    return datetime.fromisoformat(at).strftime("%Y-%m-%d %H:%M:%S")
+    """An ISO time to the second, in UTC, whatever the zone of the database."""
+    return datetime.fromisoformat(at).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -64,7 +64,7 @@ def planner_fate(rollout: Row) -> Fate:
         return Fate("dropped", f"not trained: {rollout.fate_reason}")
     if rollout.group_state == "discarded":
         return Fate("dropped", "not trained: its group is discarded")
-    return Fate("waiting", "waits for its step")
+    return Fate("waiting", "waiting for the step")
 
 
 def executor_fate(trajectory: Row, count: int = 1) -> Fate:
@@ -73,9 +73,9 @@ def executor_fate(trajectory: Row, count: int = 1) -> Fate:
         case "trained":
             return Fate("trained", f"trained ×{trajectory.multiplicity}", count)
         case "awaited":
-            return Fate("waiting", "its scores are awaited", count)
+            return Fate("waiting", "waiting for scores", count)
         case "scored":
-            return Fate("waiting", "waits for its step", count)
+            return Fate("waiting", "waiting for the step", count)
         case "unscored":
             return Fate("unscored", f"unscored: {trajectory.reason}", count)
         case "late":

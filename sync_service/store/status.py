@@ -5,6 +5,8 @@ from datetime import datetime
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from shared.errors import NotFound
+
 _COUNTS = {
     noun: text(f"SELECT state, count(*) AS count FROM {noun} WHERE run = :run GROUP BY state")  # noqa: S608
     for noun in ("groups", "rollouts", "trajectories")
@@ -33,8 +35,14 @@ WHERE s.run = :run GROUP BY s.run, s.role ORDER BY s.role DESC
 
 
 async def streams(connection: AsyncConnection, run: str) -> list[Row]:
-    """Each role's stream with its unacked deliveries by state, and when it last acked one and the next was ready."""
-    return list(await connection.execute(_STREAMS, {"run": run}))
+    """Each role's stream with its unacked deliveries by state, and when it last acked one and the next was ready.
+
+    NotFound where the run was purged since it was found: every run has a stream.
+    """
+    rows = list(await connection.execute(_STREAMS, {"run": run}))
+    if not rows:
+        raise NotFound(f"there is no run {run}")
+    return rows
 
 
 _OPENING = text("""

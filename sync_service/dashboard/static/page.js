@@ -41,6 +41,7 @@
 
   document.addEventListener("htmx:sseOpen", (event) => {
     event.detail.source.addEventListener("alive", (message) => hear(message.data));
+    event.detail.source.addEventListener("over", () => location.reload()); // the session: to the login
     hear(null);
   });
   document.addEventListener("htmx:sseError", () => {

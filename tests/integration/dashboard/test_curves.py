@@ -94,10 +94,16 @@ async def test_rows_calls_and_coverage_are_drawn_with_a_warning(build: Builder, 
     assert found["calls"]["x"] == ["0", "1", "2", "3 = D_max", "4", "5", "6", "7", "8", "9"]
     assert lines(found["calls"])["rollouts"] == [1, 60, 0, 30, 0, 0, 0, 0, 0, 9]
     assert lines(found["coverage"]) == {"P(d ≤ D_max)": [0.91, None]}
-    assert "91% of the rollouts stay within D_max = 3 calls" in text
+    assert "91.0% of the rollouts stay within D_max = 3 calls" in text
     await build.sql("UPDATE deliveries SET histograms = '{\"calls_per_rollout\": {\"1\": 9}}' WHERE state = 'acked'")
     text, _ = await charts(browser, f"/runs/{build.run}/alignment")
     assert "raise <code>d_max" not in text
+    await build.sql(
+        "UPDATE deliveries SET histograms = CAST(:bars AS jsonb) WHERE state = 'acked'",
+        bars='{"calls_per_rollout": {"3": 9, "2000000000": 1}}',
+    )
+    _, found = await charts(browser, f"/runs/{build.run}/alignment")
+    assert found["calls"]["x"] == ["3 = D_max", "2000000000"]
 
 
 async def test_an_empty_run_has_empty_pages(build: Builder, browser: httpx.AsyncClient) -> None:

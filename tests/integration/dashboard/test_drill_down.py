@@ -1,5 +1,6 @@
 """From a step to its groups, a rollout, its invocations, and the texts of both servers, which are hostile."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
 
@@ -10,10 +11,12 @@ from fastapi.responses import Response
 
 from shared.schemas.rollout import RolloutItem
 from shared.schemas.stream import Heartbeat
-from sync_service.operations import reading
+from sync_service.lanes import PAGES_IN_WORK
+from sync_service.operations import lineage, reading
 from sync_service.owner import Owners
 from tests.integration.dashboard.role_servers import RoleServers
 from tests.integration.sync.builder import Builder
+from tests.waiting import until
 
 KEY = "tandem_text_key"
 
@@ -74,7 +77,7 @@ async def test_a_step_tells_what_was_left_out_and_why(build: Builder, browser: h
     unscored = {"status": "unscored", "reason": "judge-failed", "r_format": None, "r_expert": None}
     await build.send(build.scores(rollouts[1], **unscored))
     step = await page(browser, f"/runs/{build.run}/steps/1")
-    for said in ("aborted: executor-unreachable", "unscored: judge-failed", "waits for its step"):
+    for said in ("aborted: executor-unreachable", "unscored: judge-failed", "waiting for the step"):
         assert said in step
 
 
@@ -163,3 +166,33 @@ async def test_what_does_not_come_in_time_is_said(
     monkeypatch.setattr(reading, "ALL_S", 0.0)
     text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
     assert "not read within 0 s" in text
+
+
+async def test_servers_that_do_not_answer_hold_up_no_other_page(
+    build: Builder, browser: httpx.AsyncClient, servers: RoleServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rollout = await trained(build)
+    servers.silent = True
+    monkeypatch.setattr(reading, "ALL_S", 60.0)
+    path = f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text"
+    asking = [asyncio.create_task(browser.get(path)) for _ in range(PAGES_IN_WORK + 1)]
+    texts = build.app.state.lanes[-1]
+    await until(lambda: texts.waiting == 1)
+    await page(browser, f"/runs/{build.run}")
+    for task in asking:
+        task.cancel()
+    await asyncio.gather(*asking, return_exceptions=True)
+
+
+async def test_what_a_page_leaves_out_it_says(
+    build: Builder, browser: httpx.AsyncClient, servers: RoleServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rollout = await trained(build)
+    servers.tell(rollout, build.run)
+    monkeypatch.setattr(reading, "MOST", 1)
+    text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
+    assert "only those of the first 1 calls are read" in text
+    monkeypatch.setattr(lineage, "MOST", 0)
+    step = await page(browser, f"/runs/{build.run}/steps/1")
+    assert "are beyond them" in step
+    assert "No rollout has come yet" not in step

@@ -71,13 +71,21 @@ async def test_a_run_is_read_once_for_all_who_watch(build: Builder, monkeypatch:
     assert reads == 1
 
 
+async def test_one_slow_read_keeps_no_old_picture_for_long(build: Builder, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "SHARE", 1e-9)
+    monkeypatch.setattr(module, "SLOWEST_S", 0.0)
+    await build.declare()
+    first = await live_of(build).snapshot("r1")
+    assert await live_of(build).snapshot("r1") is not first
+
+
 async def test_a_stream_ends_with_its_session_its_time_and_the_service(build: Builder, monkeypatch: pytest.MonkeyPatch):
     await build.declare()
     over = False
     frames = live_of(build).frames("r1", False, lambda: over)
     await names(frames, "alive")
     over = True
-    assert "nothing" not in await names(frames, "nothing")  # it ends
+    assert (await names(frames, "nothing"))[-1] == "over"  # and it ends
     monkeypatch.setattr(module, "STREAM_S", 0.05)
     await names(live_of(build).frames("r1", False, whether_over), "nothing")
     monkeypatch.setattr(module, "STREAM_S", 600.0)

@@ -3,6 +3,7 @@
 import pytest
 
 from shared.ids import new_id
+from sync_service.dashboard import texts
 from sync_service.dashboard.pages import HEADERS
 from tests.integration.access.matrix import PAGES
 from tests.integration.dashboard.conftest import Visitor
@@ -134,3 +135,14 @@ async def test_no_answer_of_a_page_is_kept_but_files_are(visitor: Visitor, build
     assert (await visitor.get(path.partition("?")[0])).headers["cache-control"] == "no-cache"
     for secret in ("vendor/htmx.LICENSE", "../sessions.py", "..%2fsessions.py", "vendor/README.md"):
         assert (await visitor.get(f"/static/{secret}")).status_code == 404
+
+
+async def test_a_run_that_is_purged_while_it_is_read_is_not_there(visitor: Visitor, build: Builder):
+    await build.declare()
+    await visitor.log_in()
+    await build.sql("DELETE FROM streams")
+    assert (await visitor.get("/runs/r1")).status_code == 404
+
+
+def test_a_time_is_told_in_utc_whatever_the_zone_of_the_database():
+    assert texts.clock("2026-11-30T01:02:03+05:30") == "2026-11-29 19:32:03"
