@@ -34,7 +34,11 @@ async def verdict(connection: AsyncConnection, name: str, stall_s: float, lost_s
     now = streams[0].at
     until = now if run.state in ("running", "draining") else None
     steps = {stream.role: [step for step in acked if step.role == stream.role] for stream in streams}
-    paces = {s.role: pace(steps[s.role], s.acked_step, leased.get(s.role), until) for s in streams}
+    remaining = _remaining(run, streams)
+    paces = {
+        s.role: pace(steps[s.role], s.acked_step, leased.get(s.role), until if remaining[s.role] else None)
+        for s in streams
+    }
     facts = Facts(
         spec=run.spec,
         now=now,
@@ -47,7 +51,7 @@ async def verdict(connection: AsyncConnection, name: str, stall_s: float, lost_s
         calls=_calls(steps.get("executor", ())),
         scores_s=_scores_s(steps.get("planner", ()), steps.get("executor", ())),
     )
-    return judge(run, facts, _remaining(run, streams))
+    return judge(run, facts, remaining)
 
 
 def judge(run: Run, facts: Facts, remaining: Mapping[Role, int]) -> Verdict:
