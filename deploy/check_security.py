@@ -36,9 +36,9 @@ def main() -> int:
     return FOUND if lines else 0
 
 
-def write_bill(file: Path) -> None:
-    """The packages of this environment, with versions and licences."""
-    command = [BIN / "cyclonedx-py", "environment", "--output-format", "JSON", "--output-file", file, sys.executable]
+def write_bill(file: Path, python: str = sys.executable) -> None:
+    """The packages of the environment of `python`, with versions and licences."""
+    command = [BIN / "cyclonedx-py", "environment", "--output-format", "JSON", "--output-file", file, python]
     subprocess.run(command, check=True, timeout=TIMEOUT_S, capture_output=True)
 
 
