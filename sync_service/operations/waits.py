@@ -68,7 +68,7 @@ async def _all(connection: AsyncConnection, run: Run, streams: Sequence[Row], te
         for wait in _of_stream(stream, batches, teller):
             yield wait
     full = await store.status.last_full_step(connection, run.name, run.spec.groups_per_step)
-    for wait in _of_planner(run, streams, full, teller):
+    for wait in _of_planner(run, streams, batches, full, teller):
         yield wait
 
 
@@ -85,7 +85,8 @@ def _of_stream(stream: Row, batches: dict[int, Row], teller: _Teller) -> Iterato
         return
     if not batch.cut:
         count, since, until = batch.opened - batch.closed, _later(batch.closing_since, acked), batch.closing_until
-        text = f"{role} waits for step {batch.step}: {count} groups are open"
+        what = f"{count} group{'s are' if count > 1 else ' is'} open" if count else "not all of its groups are opened"
+        text = f"{role} waits for step {batch.step}: {what}"
         yield teller.tell("open-groups", role, "planner", text, since, step=batch.step, count=count, until=until)
     elif role == "executor":
         count, since, until = batch.opened - batch.sealed, _later(batch.scoring_since, acked), batch.scoring_until
@@ -93,7 +94,9 @@ def _of_stream(stream: Row, batches: dict[int, Row], teller: _Teller) -> Iterato
         yield teller.tell("scores", role, "executor", text, since, step=batch.step, count=count, until=until)
 
 
-def _of_planner(run: Run, streams: Sequence[Row], full: Row | None, teller: _Teller) -> Iterator[Wait]:
+def _of_planner(
+    run: Run, streams: Sequence[Row], batches: dict[int, Row], full: Row | None, teller: _Teller
+) -> Iterator[Wait]:
     """The planner has opened all that it may, and waits for the slower role; or it may open more, and long does not."""
     horizon = open_through(run, min(stream.live_step for stream in streams))
     if run.state != "running" or full is None:
@@ -108,7 +111,15 @@ def _of_planner(run: Run, streams: Sequence[Row], full: Row | None, teller: _Tel
         for stream in streams:
             if stream.live_step + 1 + run.spec.staleness <= horizon:
                 text = f"planner waits for step {horizon + 1}: {stream.role} live step is {stream.live_step}"
-                yield teller.tell("live-step", "planner", stream.role, text, full.opened_at, step=horizon + 1)
+                moved = _moved(stream, batches.get(stream.next_step))
+                since = _later(full.opened_at, *moved)
+                yield teller.tell("live-step", "planner", stream.role, text, since, step=horizon + 1)
+
+
+def _moved(stream: Row, batch: Row | None) -> tuple[datetime | None, ...]:
+    """When something of the step that a stream is at has moved: a long step is no stall."""
+    of_batch = (batch.closing_since, batch.scoring_since) if batch else ()
+    return stream.acked_at, stream.ready_at, *of_batch
 
 
 def _later(*times: datetime | None) -> datetime | None:

@@ -75,6 +75,9 @@ async def test_the_planner_waits_for_the_live_step_of_the_slower_role(build: Bui
     await planner.resume()
     await planner.train()
     await build.sql(GROUPS)
+    assert not (await waits(build))["live-step", "planner"].stalled, "the executor's batch has just come"
+    await build.sql(CLOSED)
+    await build.sql(DELIVERIES)
     found = (await waits(build))["live-step", "planner"]
     assert (found.whom, found.step, found.stalled) == ("executor", 2, True)
     assert ("stall-began", "live-step", "planner", 2) in await told(build)
@@ -88,11 +91,19 @@ async def test_groups_and_scores_are_waited_for_until_a_deadline(build: Builder)
     assert (found.whom, found.step, found.count, found.stalled) == ("planner", 1, 1, True)
     assert found.until is not None
     assert found.until > found.since
+    assert "1 group is open" in found.text
     await build.report(build.rollout(group, 0), build.rollout(group, 1))
     await build.sql(CLOSED)
     found = (await waits(build))["scores", "executor"]
     assert (found.whom, found.step, found.count, found.stalled) == ("executor", 1, 1, True)
     assert found.until is not None
+
+
+async def test_a_step_waits_for_groups_that_nobody_has_opened(build: Builder) -> None:
+    await build.declare(groups_per_step=2, trained_roles=("planner",))
+    group = await build.open()
+    await build.report(build.rollout(group, 0, calls=0), build.rollout(group, 1, calls=0))
+    assert "not all of its groups are opened" in (await waits(build))["open-groups", "planner"].text
 
 
 async def test_a_dead_delivery_waits_for_the_operator_since_it_died(build: Builder) -> None:
