@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 MODELS = {
     "demo": {
@@ -70,6 +72,9 @@ def build(name: str, folder: Path) -> LlamaForCausalLM:
     )
     model = LlamaForCausalLM(config).eval()
     model.save_pretrained(folder)
+    words = {f"w{id}": id for id in range(MODELS[name]["vocab_size"])}
+    tokenizer = Tokenizer(WordLevel(words, unk_token="w0"))  # vLLM serves no model without one
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="w0").save_pretrained(folder)
     return model
 
 
