@@ -37,17 +37,18 @@ async def move(stage: Stage, **policy: object) -> None:
     The proxies of the others are started again with its address; no server is.
     """
     executor, old = stage.workers["executor"], stage.hosts["executor"]
+    await executor.kill()
+    stage.network.cut(old)
+    await stage.proxies["executor"].stop()
     stage.moves += 1
     name = f"executor-{stage.moves + 1}"
     stage.hosts["executor"] = new = stage.network.add(name)
     new.know(NAMES)
-    await stage.proxies["executor"].stop()
     stage.proxies["executor"] = Proxy(name, new, stage.folder / f"{name}-proxy", stage.secrets)
     stage.proxies["executor"].start(compose("executor", stage.secrets, stage.hosts))
-    await executor.move(new, stage.folder / name, **policy)
-    stage.network.cut(old)
     for other in ("planner", "control"):
         await stage.proxies[other].start_again(compose(other, stage.secrets, stage.hosts))
+    await executor.move(new, stage.folder / name, **policy)
     await stage.further()
 
 

@@ -30,7 +30,7 @@ SPEC = RunSpec(
     lease_ttl_s=3.0,
     rollout_deadline_s=60.0,
     score_deadline_s=30.0,
-    orphan_deadline_s=20.0,
+    orphan_deadline_s=10.0,
     max_attempts=1000,
     seed=1,
 )

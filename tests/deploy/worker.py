@@ -1,7 +1,9 @@
 """A role's server on a host of its own, with a supervisor that starts it again where it ends with exit code 1."""
 
 import asyncio
+import json
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +26,15 @@ POLICY: dict[str, Any] = {
     "device": "cpu",
     "threads": 1,
     "seed": 1,
-    "checkpoints": {"every": 2, "keep_last": 2},
+    "checkpoints": {"every": 3, "keep_last": 2},
     "trainer": {"lr": 1e-3, "max_gap": 0.5},
 }
 OWN: dict[Role, dict[str, Any]] = {
     "planner": {"invocation_deadline_s": 8.0, "limits": LIMITS},
     "executor": {"invocation_deadline_s": 7.0, "limits": LIMITS | {"deadline_s": 6.0}},
 }
+PATIENCE_S = 120.0
+SAMPLED_BY = "SELECT 1 FROM trajectories WHERE purgeable = 0 AND updates = ? LIMIT 1"
 
 
 class Worker:
@@ -87,11 +91,30 @@ class Worker:
         if self._service is not None:
             self._service.stop()
 
-    async def move(self, host: Host, disk: Path, **policy: Any) -> None:
-        """`kill -9`, with its children; then another host goes on from what was on the disk, under another policy."""
+    async def kill(self) -> None:
+        """`kill -9`, with its children, at a moment at which there is something to compare log-probs with."""
         assert self._service is not None
-        await kill(psutil.Process(self._service.pid))
+        process = psutil.Process(self._service.pid)
+        async with asyncio.timeout(PATIENCE_S):
+            process.suspend()
+            while not self._comparable():
+                process.resume()
+                await asyncio.sleep(0.1)
+                process.suspend()
+        await kill(process)
+
+    async def move(self, host: Host, disk: Path, **policy: Any) -> None:
+        """After a kill: another host goes on from what was on the disk, under another policy."""
         await asyncio.to_thread(shutil.copytree, self.disk, disk)
         self.host, self.disk, self.policy = host, disk, POLICY | policy
         self.log.unlink()
         self.start(self._compose)
+
+    def _comparable(self) -> bool:
+        """Whether the last checkpoint's weights have sampled a row that is stored, and that no checkpoint contains."""
+        saved = [json.loads(file.read_text()) for file in self.data.glob("checkpoints/step-*/trainer.json")]
+        if not saved:
+            return False
+        updates = max(saved, key=lambda meta: meta["step"])["updates"]
+        with sqlite3.connect(self.data / "trajectories.sqlite") as store:
+            return bool(store.execute(SAMPLED_BY, (updates,)).fetchone())
