@@ -1,7 +1,7 @@
 """`make test-deploy`: several hosts, cut off, moved and upgraded in the middle of a run, and then judged.
 
     make test-deploy                 each act twice
-    make test-deploy ARGS=--quick    each act once; under a minute on a quiet machine
+    make test-deploy ARGS=--quick    each act once: one to three minutes on two cores
 
 A control host, a planner host and an executor host are namespaces with addresses of their own. What runs on them are
 the commands of deploy/compose.yaml and deploy/compose.worker.yaml, with the secrets of deploy/secrets.sh: between the
@@ -85,7 +85,7 @@ def log_probs(log: Path) -> list[dict[str, object]]:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser("make test-deploy", description="Cut, move and upgrade hosts in a run; judge it.")
-    parser.add_argument("--quick", action="store_true", help="each act once: under a minute on a quiet machine")
+    parser.add_argument("--quick", action="store_true", help="each act once: one to three minutes on two cores")
     rounds = 1 if parser.parse_args().quick else 2
     console, began = Console(stderr=True, highlight=False), time.monotonic()
     if reason := missing():
