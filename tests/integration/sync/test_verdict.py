@@ -85,3 +85,23 @@ async def test_what_the_last_acks_say_is_judged(build: Builder) -> None:
     await build.sql("UPDATE deliveries SET statistics = CAST(:s AS jsonb)", s=solved)
     found = await verdict(build)
     assert (found.state, found.learning) == ("OK", "SATURATED")
+
+
+async def test_a_role_that_has_trained_every_step_idles_for_nobody(build: Builder) -> None:
+    await build.declare(steps=2, groups_per_step=1)
+    planner, executor = build.trainer("planner"), build.trainer("executor")
+    for step in (1, 2):
+        await build.fill(step)
+        if step == 1:
+            await planner.resume()
+            await executor.resume()
+        await planner.train()
+        if step == 1:
+            await executor.train()
+    await build.sql(
+        "UPDATE deliveries SET leased_at = now() - make_interval(mins => 61 - step),"
+        " acked_at = now() - make_interval(mins => 60 - step) WHERE state = 'acked'"
+    )
+    roles = (await verdict(build)).roles
+    assert roles["planner"].idle == 0.0
+    assert (roles["executor"].idle or 0) > 0.9
