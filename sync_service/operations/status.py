@@ -38,10 +38,7 @@ async def status(
             "state": run.state,
             "reason": run.reason,
             "open_through": open_through(run, min(stream.live_step for stream in streams)),
-            **{
-                noun: await store.status.counts(connection, name, noun)
-                for noun in (COUNTED if counted else ())
-            },
+            **{noun: await store.status.counts(connection, name, noun) for noun in (COUNTED if counted else ())},
             "roles": {stream.role: _role(stream) for stream in streams},
             "waiting_for": tuple(wait.text for wait in waiting),
             "waits": waiting,
