@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from shared.errors import InvalidInput
 from shared.http.body import read_bytes
 from sync_service.dashboard.access import COOKIE, EVERYBODY, ring_of
-from sync_service.dashboard.pages import PageRoute, page, see_other
+from sync_service.dashboard.pages import LONGEST_NEXT, PageRoute, page, see_other
 from sync_service.dashboard.sessions import LIFE_S, seal
 
 router = APIRouter(route_class=PageRoute)
@@ -16,7 +16,7 @@ router = APIRouter(route_class=PageRoute)
 FORM_BYTES = 4096
 FORM_FIELDS = 8
 PAGES_FOR = ("viewer", "operator")
-Next = Annotated[str, Query(max_length=200)]
+Next = Annotated[str, Query(max_length=LONGEST_NEXT)]
 
 
 @router.get("/login", dependencies=[EVERYBODY])

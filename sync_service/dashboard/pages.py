@@ -38,6 +38,9 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
 }
 
+LONGEST_NEXT = 200
+"""Characters of the address that one comes back to after a login."""
+
 
 @cache
 def environment() -> Environment:
@@ -97,5 +100,7 @@ class PageRoute(APIRoute):
 def _fault(request: Request, error: TandemError) -> Response:
     """The page of an error; a browser that is not logged in goes to the login, and comes back."""
     if isinstance(error, Unauthorized) and has_keys(request) and request.method in READS:
-        return see_other(f"/login?next={quote(request.url.path)}")
+        here, query = request.url.path, request.url.query
+        whole = f"{here}?{query}" if query and len(here) + len(query) < LONGEST_NEXT else here
+        return see_other(f"/login?next={quote(whole)}")
     return page(request, "error.html", error.status, error=error, run="")

@@ -26,6 +26,17 @@ async def test_who_has_not_logged_in_is_asked_to_and_comes_back(visitor: Visitor
     assert (after.status_code, after.headers["location"]) == (303, "/runs/r1/events")
 
 
+async def test_who_comes_back_has_the_filters_of_before(visitor: Visitor):
+    long = await visitor.get(f"/runs/r1/events?text={'x' * 300}")
+    assert long.headers["location"] == "/login?next=/runs/r1/events"
+    path = "/runs/r1/events?kind=run-moved&text=a%26b"
+    asked = await visitor.get(path)
+    form = await visitor.get(asked.headers["location"])
+    assert 'name="next" value="/runs/r1/events?kind=run-moved&amp;text=a%26b"' in form.text
+    answer = await visitor.post("/login", key=await visitor.key("viewer"), next=path)
+    assert answer.headers["location"] == path
+
+
 async def test_the_cookie_is_no_key_and_is_for_this_service_alone(visitor: Visitor):
     key = await visitor.key("viewer")
     cookie = cookie_of(await visitor.post("/login", key=f" {key}\n"))
