@@ -1,5 +1,6 @@
 """`tandem serve`: look at a run whose servers have stopped, on the database in its folder."""
 
+import signal
 import sys
 import time
 from pathlib import Path
@@ -46,6 +47,7 @@ def serve(
     command = [sys.executable, "-m", "sync_service", "serve", "--auth", "loopback", "--host", HOST, "--port", str(port)]
     service = Service("sync service", [*command, "--embedded", str(database), *STILL], folder / "logs" / "serve.log")
     url = f"http://{HOST}:{port}"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's `&` starts it with interrupts ignored
     try:
         _until_ready(service, url)
         print_json({"url": url}) if as_json else print(f"{folder} is at {url}; Ctrl-C ends it", flush=True)

@@ -26,7 +26,7 @@ class Demo:
         with log.open("ab") as sink:
             environment = {**os.environ, "COLUMNS": "160"}
             self.process = subprocess.Popen(
-                [TANDEM, *arguments], stdout=sink, stderr=sink, env=environment, preexec_fn=_ignore_interrupts
+                [TANDEM, *arguments], stdout=sink, stderr=sink, env=environment, preexec_fn=ignore_interrupts
             )
         self._seen: dict[int, psutil.Process] = {}
 
@@ -64,6 +64,6 @@ class Demo:
         return psutil.wait_procs(self.children(), timeout=GRACE_S)[1]
 
 
-def _ignore_interrupts() -> None:
+def ignore_interrupts() -> None:
     """As a shell does to what it starts with `&` in a script: the command must be stopped by them all the same."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

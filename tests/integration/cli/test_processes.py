@@ -5,11 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
 import pytest
+
+from tests.e2e.demo_process import ignore_interrupts
 
 TANDEM = Path(sys.executable).parent / "tandem"
 
@@ -26,7 +30,9 @@ def test_a_run_that_has_stopped_is_served_until_ctrl_c(tmp_path: Path):
         parent.chmod(0o755)  # the database's account must reach its folder
     (tmp_path / "run" / "database").mkdir(parents=True)
     command = [TANDEM, "serve", tmp_path / "run", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as served:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes, preexec_fn=ignore_interrupts) as served, ExitStack() as at_the_end:
+        at_the_end.callback(served.kill)
         assert served.stdout is not None
         assert served.stderr is not None
         line = served.stdout.readline()
