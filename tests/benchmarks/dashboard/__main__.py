@@ -3,6 +3,7 @@
 past.py      what the run has beside its rows: acks with statistics, versions, times, events
 viewers.py   browsers without a screen: each logs in, and reads the live stream
 queries.py   what each page reads, timed on the database
+paint.py     how soon a browser shows each page
 shape.py     how much of it
 
 The service is its real process, with embedded Postgres (fsync on) and Valkey, with keys. The load is that of
@@ -25,6 +26,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from tests.benchmarks.dashboard.paint import painted
 from tests.benchmarks.dashboard.past import enrich
 from tests.benchmarks.dashboard.queries import timed
 from tests.benchmarks.dashboard.shape import SHAPES, Shape
@@ -53,7 +55,7 @@ def main() -> None:
 async def _run(shape: Shape, folder: Path) -> None:
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("starting", total=3 + 2 * shape.repeats)
+        task = progress.add_task("starting", total=4 + 2 * shape.repeats)
 
         def tell(what: str) -> None:
             progress.update(task, advance=1, description=what)
@@ -68,8 +70,10 @@ async def _run(shape: Shape, folder: Path) -> None:
             past = await _make_past(shape, bench, place, service)
             tell("what pages read")
             queries = await timed(service.database_url, past, shape.samples)
+            tell("first paint")
+            paints = await asyncio.to_thread(painted, service.url, service.keys["viewer"], past.run, shape.paints)
             rates, seen = await _with_and_without(shape, bench, place, service, tell)
-    _report(shape, queries, rates, seen)
+    _report(shape, queries, paints, rates, seen)
 
 
 async def _make_past(shape: Shape, bench: Bench, place: Place, service: Running) -> Past:
@@ -102,7 +106,9 @@ async def _with_and_without(
     return pairs, seen
 
 
-def _report(shape: Shape, queries: dict[str, float], pairs: list[tuple[float, float]], seen: Seen) -> None:
+def _report(
+    shape: Shape, queries: dict[str, float], paints: dict[str, float], pairs: list[tuple[float, float]], seen: Seen
+) -> None:
     table = Table(title=f"dashboard, shape {shape.name}")
     table.add_column("figure")
     table.add_column("value", justify="right")
@@ -114,6 +120,8 @@ def _report(shape: Shape, queries: dict[str, float], pairs: list[tuple[float, fl
     table.add_row("frames that they read", f"{seen.frames:,}")
     for name, value in queries.items():
         table.add_row(f"{name}, p95 in ms", f"{value:,.1f}")
+    for name, value in paints.items():
+        table.add_row(f"{name}, first paint in ms", f"{value:,.0f}")
     Console().print(table)
     line = {
         "viewer_cost": round(cost, 4),
@@ -121,6 +129,8 @@ def _report(shape: Shape, queries: dict[str, float], pairs: list[tuple[float, fl
         "rollouts_per_s": round(without, 1),
         "watched_rollouts_per_s": round(watched, 1),
         "frames": seen.frames,
+        "first_paint_ms": round(max(paints.values()), 1),
+        "paints": {name: round(value, 1) for name, value in paints.items()},
         "queries": {name: round(value, 2) for name, value in queries.items()},
         "shape": asdict(shape),
     }

@@ -63,7 +63,7 @@ def _take(services: Services, home: Path) -> None:
 
 def _shoot(browser: Browser, house: House, path: str, seen: str, file: Path, width: int, theme: str) -> None:
     with tab(browser, width, theme, 1 if width > 1000 else 1.5) as page:
-        log_in(page, house, house.operator)
+        log_in(page, house.url, house.operator)
         page.goto(house.url + path)
         expect(page.locator(seen).first).to_be_visible()
         page.wait_for_load_state("load")

@@ -65,7 +65,7 @@ def page(browser: Browser, house: House) -> Generator[Page]:
     with tab(browser) as page:
         page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        log_in(page, house, house.viewer)
+        log_in(page, house.url, house.viewer)
         yield page
     assert [text for text in complaints if not any(word in text for word in DROPPED)] == []
 
@@ -106,7 +106,7 @@ async def resumed(scene: Scene) -> None:
 
 def test_a_stalled_run_says_who_waits_and_an_operator_lets_it_go_on(browser: Browser, house: House):
     with tab(browser) as page:
-        log_in(page, house, house.operator)
+        log_in(page, house.url, house.operator)
         page.get_by_role("link", name="stalled").click()
         expect(panel(page, "verdict")).to_contain_text("STALLED")
         expect(panel(page, "verdict")).to_contain_text("step 1 is dead after 1 attempts")
@@ -140,7 +140,7 @@ def test_hostile_text_is_shown_as_text(browser: Browser, house: House, width: in
     beat = Heartbeat(role="planner", url=HOSTILE, device=HOSTILE, doing=HOSTILE)
     house.do(house.client.heartbeat("new", "planner-1", beat))
     with tab(browser, width) as page:
-        log_in(page, house, house.viewer)
+        log_in(page, house.url, house.viewer)
         page.goto(f"{house.url}/runs/new")
         expect(page.locator("#live")).to_be_visible()
         expect(panel(page, "workers").locator("bdi").nth(1)).to_contain_text("<script>hacked = 1</script><img src=x")
@@ -170,7 +170,7 @@ PAGES = ("/login", "/", "/runs/going", "/runs/stalled", "/runs/new", "/runs/goin
 def test_no_serious_finding_of_axe(browser: Browser, house: House, width: int, theme: str):
     axe = Axe()
     with tab(browser, width, theme) as page:
-        log_in(page, house, house.operator)
+        log_in(page, house.url, house.operator)
         for path in PAGES:
             page.goto(house.url + path)
             found = axe.run(page).response["violations"]
@@ -185,7 +185,7 @@ def test_a_page_whose_key_is_revoked_goes_to_the_login(browser: Browser, house: 
     house.do(database.transaction(lambda connection: store.keys.insert(connection, [key])))
     house.do(ring.refresh())
     with tab(browser) as page:
-        log_in(page, house, text)
+        log_in(page, house.url, text)
         page.goto(f"{house.url}/runs/new")
         expect(page.locator("#live")).to_be_visible()
         house.do(database.transaction(lambda connection: store.keys.revoke(connection, key.key)))

@@ -58,7 +58,7 @@ def page(browser: Browser, house: House) -> Generator[Page]:
     with tab(browser) as page:
         page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        log_in(page, house, house.viewer)
+        log_in(page, house.url, house.viewer)
         yield page
     assert complaints == []
 
@@ -91,7 +91,7 @@ def test_alignment_is_drawn(page: Page, house: House):
 @pytest.mark.parametrize("width", SIZES)
 def test_from_a_step_to_the_texts_of_a_rollout(browser: Browser, house: House, width: int):
     with tab(browser, width) as page:
-        log_in(page, house, house.viewer)
+        log_in(page, house.url, house.viewer)
         page.goto(f"{house.url}/runs/two/steps")
         page.locator("tbody a").first.click()
         page.locator("tbody a").first.click()
@@ -112,7 +112,7 @@ def test_from_a_step_to_the_texts_of_a_rollout(browser: Browser, house: House, w
 def test_no_serious_finding_of_axe(browser: Browser, house: House, width: int, theme: str):
     axe = Axe()
     with tab(browser, width, theme) as page:
-        log_in(page, house, house.viewer)
+        log_in(page, house.url, house.viewer)
         for path in ("learning", "learning?runs=one", "alignment", "steps", "steps/5"):
             page.goto(f"{house.url}/runs/two/{path}")
             check(page, axe, path)
