@@ -46,7 +46,7 @@ from shared.serving.metrics import ServerMetrics, install_server_metrics
 from shared.serving.routes import install_common_routes, json, part, ready
 from shared.serving.secrets import secret
 from shared.serving.sinks import open_sinks
-from shared.serving.station import station
+from shared.serving.station import Station, station
 from shared.serving.submitter import Submitter
 from shared.serving.watch import watch
 
@@ -126,14 +126,7 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
             deadline_s=config.invocation_deadline_s,
             attempts=config.invocation_attempts,
         )
-        roller = Roller(
-            run=config.run,
-            environment=here.environment,
-            sampler=here.policy.sampler,
-            chat=here.chat,
-            executor=executor,
-            limits=config.limits,
-        )
+        roller = _roller(config, here, executor)
         places, attempts = config.max_concurrent_rollouts, config.attempts_per_slot
         evaluations = Evaluations(
             roller, here.policy.checkpoints.hold, config.sampling, places=places, attempts=attempts
@@ -174,3 +167,14 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
                 flights=metrics.flights("rollout"),
             )
             loops.create_task(rollouts.run())
+
+
+def _roller(config: PlannerConfig, here: Station, executor: ExecutorClient) -> Roller:
+    return Roller(
+        run=config.run,
+        environment=here.environment,
+        sampler=here.policy.sampler,
+        chat=here.chat,
+        executor=executor,
+        limits=config.limits,
+    )

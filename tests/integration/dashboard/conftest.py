@@ -1,11 +1,12 @@
 """The service with keys, and a browser's side of it through ASGI: cookies are kept, redirects are looked at."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 
 import httpx
 import pytest
 from asgi_lifespan import LifespanManager
 from fastapi import FastAPI
+from playwright.sync_api import Browser
 
 from shared.client import SyncClient
 from shared.http.keys import new_key
@@ -13,6 +14,7 @@ from shared.schemas.base import KeyRole
 from sync_service import store
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
+from tests.integration.dashboard.browsing import chromium
 from tests.integration.sync.builder import Builder
 
 
@@ -28,6 +30,13 @@ async def guarded(sync_config: SyncConfig) -> AsyncGenerator[FastAPI]:
     app = create_app(sync_config.model_copy(update={"auth": "keys"}))
     async with LifespanManager(app):
         yield app
+
+
+@pytest.fixture(scope="module")
+def browser() -> Generator[Browser]:
+    """One for all tests of a file: after it, Playwright's loop is gone, and asyncio's may run again."""
+    with chromium() as browser:
+        yield browser
 
 
 class Visitor:

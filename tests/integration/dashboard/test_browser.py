@@ -11,7 +11,7 @@ from shared.schemas.stream import Heartbeat
 from sync_service import store
 from sync_service.config import SyncConfig
 from tests.conftest import empty_database
-from tests.integration.dashboard.browsing import SIZES, chromium, log_in, tab
+from tests.integration.dashboard.browsing import SIZES, log_in, tab
 from tests.integration.dashboard.house import House, open_house
 from tests.integration.dashboard.scene import Scene
 
@@ -19,13 +19,6 @@ HOSTILE = "<script>hacked = 1</script><img src=x onerror='hacked=1'> \u202eesrev
 DROPPED = ("net::ERR_", "[object Event]")
 """What the browser and the extension of htmx say of a connection that is gone, in the test that cuts it."""
 SMALL = {"groups_per_step": 1, "rollouts_per_group": 3, "min_rollouts": 2}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser]:
-    """One for all tests of this file: after it, Playwright's loop is gone, and asyncio's may run again."""
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -10,18 +10,11 @@ from shared.schemas.stream import Heartbeat
 from sync_service.config import SyncConfig
 from sync_service.owner import Owners
 from tests.conftest import empty_database
-from tests.integration.dashboard.browsing import SIZES, chromium, log_in, tab
+from tests.integration.dashboard.browsing import SIZES, log_in, tab
 from tests.integration.dashboard.house import House, open_house
 from tests.integration.dashboard.role_servers import RoleServers
 
 SMALL = {"groups_per_step": 1, "rollouts_per_group": 2, "steps": 9, "d_max": 3}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser]:
-    """One for all tests of this file."""
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
