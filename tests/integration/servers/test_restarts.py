@@ -132,7 +132,9 @@ async def test_a_trainer_killed_between_its_checkpoint_and_its_ack_trains_the_st
 
                 await until(finished, 120)
                 steps = [s for s in await servers.client.steps(servers.run) if s.role == "executor"]
-                assert [(s.step, s.epoch, s.updates) for s in steps] == [(1, 1, 1), (2, 2, 2)]
+                assert [(s.step, s.epoch) for s in steps] == [(1, 1), (2, 2)]
+                assert steps[0].updates <= 1  # none where all of the step's rewards came out equal
+                assert steps[1].updates - steps[0].updates <= 1
                 assert checkpoint.stat().st_mtime_ns == saved
 
                 trainer = next(p for p in psutil.Process(planner.pid).children() if "trainer" in words(p))
