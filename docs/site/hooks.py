@@ -9,7 +9,9 @@ from pathlib import Path
 from posixpath import normpath
 from typing import Any
 
+from fences import titled
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -47,4 +49,10 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
         up = "../" * (folder.count("/") + 1) if folder else ""
         return f"{mark}[{text}]({up}{place}{f'#{anchor}' if anchor else ''})"
 
-    return LINK.sub(lead, markdown)
+    return LINK.sub(lead, titled(markdown))
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> None:
+    """Refuse a page with a code block that was not understood: it would be shown as text."""
+    if "```" in html:
+        raise PluginError(f"{page.file.src_uri}: a fence of a code block is on the page as text")
