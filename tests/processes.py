@@ -4,8 +4,8 @@ import psutil
 
 
 def words(process: psutil.Process) -> list[str]:
-    """Its command line; nothing where it has ended."""
+    """Its command line, or the title that it gave itself; nothing where it has ended."""
     try:
-        return process.cmdline()
+        return " ".join(process.cmdline()).split()
     except psutil.Error:
         return []

@@ -1,25 +1,26 @@
-"""The parent's end of a torch process: requests and replies over its pipes, its death, and its bounded end."""
+"""The server's end of a torch process: requests and replies over a socket, its death, and its bounded end."""
 
 import asyncio
 import contextlib
-import os
-import sys
-from asyncio.subprocess import PIPE, Process
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from socket import socketpair
 from typing import Any
 
 from shared.errors import DeadlineExceeded, Unavailable, from_problem
+from shared.policy.fork import fork, prepare
 from shared.policy.framing import Decoder, Message, encode
-from shared.serving.secrets import secret_names
+from shared.policy.worker import work
 
 START_S = 300.0
-"""Importing torch and loading a model."""
+"""Loading a model."""
 CALL_S = 3600.0
 CLOSE_S = 10.0
 CHUNK = 2**20
 LOG_LINES = 20
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**28)}
-"""glibc hands the memory of a freed tensor back at once and faults it in anew: a sixth of a small model's forward."""
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Child:
@@ -28,10 +29,12 @@ class Child:
     When the process ends unasked, every waiting call fails with Unavailable, and `died` returns why.
     """
 
-    def __init__(self, kind: str, process: Process, log: Path) -> None:
+    def __init__(self, kind: str, process: ForkServerProcess, log: Path, streams: Streams) -> None:
         self.kind, self.log = kind, log
         self.info: dict[str, Any] = {}
         self._process = process
+        self._exit_code = _exit_code(process)
+        self._replies, self._requests = streams
         self._next = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -43,16 +46,17 @@ class Child:
     @classmethod
     async def spawn(cls, kind: str, settings: dict[str, Any], log: Path, threads: int) -> "Child":
         """Start the process; it answers nothing before `ready` has returned. `close` it, whatever happens next."""
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as errors:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "shared.policy.worker", kind, str(os.getpid())),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=errors,
-                env=_environment(threads),
-            )
-        child = cls(kind, process, log)
+        _make(log)
+        prepare()
+        ours, theirs = socketpair()
+        with theirs:
+            streams = await asyncio.open_connection(sock=ours, limit=CHUNK)
+            try:
+                process = await asyncio.to_thread(fork, work, kind, theirs, log)
+            except BaseException:
+                streams[1].close()  # where it was started, this ends it
+                raise
+        child = cls(kind, process, log, streams)
         child._send({"settings": settings | {"threads": threads}})
         return child
 
@@ -90,37 +94,32 @@ class Child:
         """Let it end by itself, within the bound; then kill it. 0 kills it at once."""
         self._closing = True
         if not timeout_s:
-            self._kill()
-        if self._process.stdin:
-            self._process.stdin.close()
-        try:
-            await asyncio.wait_for(self._process.wait(), timeout_s or CLOSE_S)
-        except TimeoutError:
-            self._kill()
-            await self._process.wait()
+            self._process.kill()
+        if not self._requests.is_closing():
+            self._requests.write_eof()
+        await asyncio.wait({self._exit_code}, timeout=timeout_s or CLOSE_S)
+        if not self._exit_code.done():
+            self._process.kill()
+            await self._exit_code
         await asyncio.wait({self._reader}, timeout=CLOSE_S)
 
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-
     def _send(self, message: Message) -> None:
-        assert self._process.stdin is not None
-        if not self._process.stdin.is_closing():
-            self._process.stdin.write(encode(message))
+        if not self._requests.is_closing():
+            self._requests.write(encode(message))
 
     async def _read(self) -> None:
         """Consumes the process's replies, waits for the next, and produces results; ends with the process."""
-        assert self._process.stdout is not None
         decoder = Decoder()
         try:
-            while data := await self._process.stdout.read(CHUNK):
-                for message in decoder.feed(data):
-                    self._accept(message)
-            await asyncio.wait_for(self._process.wait(), CLOSE_S)
-        except (ValueError, TimeoutError):  # no frames, or no end after its pipe is closed
-            self._kill()
-            await self._process.wait()
+            with contextlib.suppress(ConnectionError):  # it died with requests unread
+                while data := await self._replies.read(CHUNK):
+                    for message in decoder.feed(data):
+                        self._accept(message)
+            await asyncio.wait_for(asyncio.shield(self._exit_code), CLOSE_S)
+        except (ValueError, TimeoutError):  # no frames, or no end after its socket is closed
+            self._process.kill()
+            await self._exit_code
+        self._requests.close()
         if not self._closing:
             self._death.set_result(self._reason())
         fault = Unavailable(self._reason())
@@ -141,15 +140,29 @@ class Child:
     def _reason(self) -> str:
         if self._closing:
             return f"the {self.kind} is closed"
-        code = self._process.returncode
-        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
+        code = self._exit_code.result()
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         return f"the {self.kind} process {how}; the end of {self.log}:\n{tail(self.log)}"
 
 
-def _environment(threads: int) -> dict[str, str]:
-    """Ours without its keys: what runs a model calls nobody."""
-    kept = {name: os.environ[name] for name in os.environ.keys() - secret_names(os.environ)}
-    return KEEP_MEMORY | kept | {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
+def _exit_code(process: ForkServerProcess) -> asyncio.Future[int]:
+    """What it ends with, once it has; the negative number of the signal that killed it."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[int] = loop.create_future()
+    sentinel = process.sentinel
+
+    def has_ended() -> None:
+        loop.remove_reader(sentinel)
+        if not ended.done():
+            ended.set_result(process.exitcode or 0)
+
+    loop.add_reader(sentinel, has_ended)
+    return ended
+
+
+def _make(log: Path) -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.touch()
 
 
 def _heard(future: asyncio.Future[Any]) -> None:

@@ -1,18 +1,21 @@
-"""`python -m shared.policy.worker sampler|trainer|shard PARENT`: a torch process. It ends when its parent does.
+"""What a torch process runs: a sampler, a trainer, or a shard of one. It ends when the server does.
 
-Its stdin and stdout are frames; whatever prints goes to stderr, which the parent keeps as a log file.
+What it prints goes to its log; with the server it exchanges frames over a socket.
 """
 
-import ctypes
 import os
 import signal
 import sys
+import threading
+from multiprocessing import connection, parent_process
+from pathlib import Path
+from socket import socket
 from typing import Any, Protocol
+
+from setproctitle import setproctitle
 
 from shared.errors import TandemError
 from shared.policy.channel import Channel
-
-PR_SET_PDEATHSIG = 1
 
 
 class Service(Protocol):
@@ -25,12 +28,16 @@ class Service(Protocol):
         ...
 
 
-def main() -> int:
-    """Serve until the parent ends or closes the pipe."""
-    kind, parent = sys.argv[1], int(sys.argv[2])
-    _end_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends us in order
-    channel = _take_stdio()
+def work(kind: str, server: socket, log: Path) -> None:
+    """Serve until the server ends or closes the socket. Runs in a process of its own (fork.py), and ends it."""
+    setproctitle(f"{__name__} {kind}")
+    _print_to(log)
+    threading.Thread(target=_end_with_server, daemon=True).start()
+    with server:
+        sys.exit(_serve(kind, Channel(server.fileno(), server.fileno())))
+
+
+def _serve(kind: str, channel: Channel) -> int:
     try:
         (first,) = channel.receive()
         try:
@@ -40,30 +47,27 @@ def main() -> int:
             return 1
         channel.send({"ready": service.info})
         service.run(channel)
-    except (EOFError, BrokenPipeError):
+    except (EOFError, ConnectionError):
         return 0
     return 0
 
 
-def _end_with(parent: int) -> None:
-    """Die with the parent, even where it is killed (Linux); elsewhere the end of stdin does it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before the line above
-        sys.exit(1)
+def _end_with_server() -> None:
+    """Die with the server, even where it is killed and a step has minutes to go."""
+    if server := parent_process():
+        connection.wait([server.sentinel])
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _take_stdio() -> Channel:
-    """Keep the pipes to ourselves: a library that prints must not write into the frames."""
-    channel = Channel(os.dup(0), os.dup(1))
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(2, 1)
-    return channel
+def _print_to(log: Path) -> None:
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
 
 
 def _service(kind: str, settings: dict[str, Any]) -> Service:
-    import transformers  # torch comes only now, so that a bad command line fails at once
+    import transformers  # the server imports this file, and no torch
 
     transformers.logging.disable_progress_bar()
     transformers.logging.set_verbosity_error()
@@ -78,7 +82,3 @@ def _service(kind: str, settings: dict[str, Any]) -> Service:
     from shared.policy.trainer_child import TrainerService
 
     return TrainerService(settings)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -57,7 +57,7 @@ class Demo:
 
     def worker(self, module: str, kind: str) -> psutil.Process:
         """The trainer or the sampler of that server."""
-        return next(p for p in self.server(module).children() if kind in words(p))
+        return next(p for p in self.server(module).children(recursive=True) if kind in words(p))
 
     def left_behind(self) -> list[psutil.Process]:
         """What of it is still alive after a grace that is only a bound."""

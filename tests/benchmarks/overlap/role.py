@@ -25,6 +25,7 @@ from sync_service.app import create_app as sync_app
 from sync_service.config import SyncConfig
 from sync_service.embedded import Services
 from tests.parity_environment import NUMBERS, answer, call, save_model
+from tests.processes import words
 
 WARM = 2
 """Steps before the measured ones: the first allocations, and a pipeline that is still filling."""
@@ -138,8 +139,8 @@ async def measure(servers: Services, folder: Path, run: str, staleness: int, sha
 
 def _torch_processes() -> list[psutil.Process]:
     """The planner's sampler and trainer. Each is on one thread: its processor seconds are what it worked."""
-    children = psutil.Process().children()
-    return [next(child for child in children if kind in child.cmdline()) for kind in ("sampler", "trainer")]
+    children = psutil.Process().children(recursive=True)
+    return [next(child for child in children if kind in words(child)) for kind in ("sampler", "trainer")]
 
 
 def _seconds(processes: list[psutil.Process]) -> list[float]:

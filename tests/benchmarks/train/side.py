@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.policy.child import KEEP_MEMORY
+from shared.policy.fork import KEEP_MEMORY
 from tests.benchmarks.environments import environment, python
 
 ROOT = Path(__file__).parents[3]

@@ -116,7 +116,7 @@ class TrainingServer:
             return
         server = psutil.Process(self._service.pid)
         if order.victim == "trainer":
-            (trainer,) = (child for child in server.children() if "trainer" in words(child))
+            (trainer,) = (child for child in server.children(recursive=True) if "trainer" in words(child))
             trainer.kill()
             assert await asyncio.to_thread(self._service.wait, PATIENCE_S) == 1, self._service.obituary()
         else:

@@ -43,7 +43,7 @@ async def test_the_same_request_again_is_joined_and_recalled_and_another_one_ref
 @shared_loop
 async def test_a_client_that_goes_away_leaves_no_trajectory_and_the_id_starts_afresh(servers: Trio):
     assert servers.executor is not None
-    (sampler,) = (p for p in psutil.Process().children() if "shared.policy.worker" in words(p))
+    (sampler,) = (p for p in psutil.Process().children(recursive=True) if "shared.policy.worker" in words(p))
     invocations = servers.executor.state.parts.invocations
     invocation, body = new_id(), request(servers.run)
     async with http(servers.executor) as client:

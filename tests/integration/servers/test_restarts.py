@@ -117,7 +117,7 @@ async def test_a_trainer_killed_between_its_checkpoint_and_its_ack_trains_the_st
                 await until(both_steps_are_rolled_out, 120)
                 checkpoint = tmp_path / "executor" / "checkpoints" / "step-1" / "model.safetensors"
                 saved = checkpoint.stat().st_mtime_ns
-                children = psutil.Process(executor.pid).children()
+                children = psutil.Process(executor.pid).children(recursive=True)
                 psutil.Process(executor.pid).kill()
                 assert ended(executor) == -signal.SIGKILL
                 assert psutil.wait_procs(children, timeout=EXIT_LIMIT_S)[1] == []
@@ -137,7 +137,7 @@ async def test_a_trainer_killed_between_its_checkpoint_and_its_ack_trains_the_st
                 assert steps[1].updates - steps[0].updates <= 1
                 assert checkpoint.stat().st_mtime_ns == saved
 
-                trainer = next(p for p in psutil.Process(planner.pid).children() if "trainer" in words(p))
+                trainer = next(p for p in psutil.Process(planner.pid).children(recursive=True) if "trainer" in words(p))
                 trainer.kill()
                 assert await asyncio.to_thread(ended, planner) == 1
                 assert "planner-server: the trainer process was killed by signal 9" in planner.log.read_text()

@@ -225,10 +225,8 @@ class Builder:
 
     async def pass_deadline(self, column: str, group: str) -> None:
         """Let a deadline of a group be past, by the database's clock; scores have none while the group is open."""
-        await self.sql(
-            f"UPDATE groups SET {column} = now() - interval '1 s' WHERE id = CAST(:id AS uuid) AND {column} IS NOT NULL",
-            id=group,
-        )
+        runs = f"id = CAST(:id AS uuid) AND {column} IS NOT NULL"
+        await self.sql(f"UPDATE groups SET {column} = now() - interval '1 s' WHERE {runs}", id=group)
 
     async def expire_lease(self, role: Role) -> None:
         """Let the lease of a stream be over."""

@@ -2,11 +2,7 @@
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import psutil
 import pytest
@@ -248,30 +244,3 @@ async def test_a_checkpoint_that_cannot_be_resumed_from_leaves_no_process(config
     with pytest.raises(UserError, match="damaged"):
         await start(config, tmp_path / "p", resume=True)
     assert [process.closed for process in started] == [True, True]
-
-
-PARENT = """
-import asyncio, sys
-from pathlib import Path
-from shared.policy.config import PolicyConfig
-from shared.policy.sampler import TransformersSampler
-
-async def main():
-    config = PolicyConfig(model=Path(sys.argv[1]), device="cpu")
-    sampler = await TransformersSampler.spawn(config, Path(sys.argv[2]), 1)
-    await sampler.ready()
-    print(sampler._child._process.pid, flush=True)
-    await asyncio.sleep(600)
-
-asyncio.run(main())
-"""
-
-
-def test_a_process_ends_with_its_parent(model_folder: Path, tmp_path: Path):
-    command = [sys.executable, "-c", PARENT, str(model_folder), str(tmp_path / "sampler.log")]
-    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert parent.stdout
-    child = psutil.Process(int(parent.stdout.readline()))
-    os.kill(parent.pid, signal.SIGKILL)
-    parent.wait(10)
-    child.wait(10)  # raises where it lives on

@@ -143,7 +143,7 @@ def replace_advantage(row: dict[str, Any], advantage: float) -> dict[str, Any]:
 
 async def test_a_shard_that_is_killed_within_a_step_ends_all_of_them(config, store, rows, tmp_path):
     async with sharded(settings_of(config, store), store.path, tmp_path) as shards:
-        _, second = (p for p in psutil.Process().children() if "shard" in words(p))
+        _, second = (p for p in psutil.Process().children(recursive=True) if "shard" in words(p))
         second.suspend()  # so that the first waits for it in a collective
         step = asyncio.create_task(shards.call("accumulate", {"rows": rows, "step": 1}))
         await asyncio.sleep(0)
@@ -153,19 +153,19 @@ async def test_a_shard_that_is_killed_within_a_step_ends_all_of_them(config, sto
             await asyncio.wait_for(step, 60)
         with pytest.raises(Unavailable):
             await shards.call("discard")
-        assert not [p for p in psutil.Process().children() if "shard" in words(p)]
+        assert not [p for p in psutil.Process().children(recursive=True) if "shard" in words(p)]
 
 
 async def test_a_shard_that_hangs_within_a_step_ends_all_of_them_with_one_line(config, store, rows, tmp_path):
     async with sharded(settings_of(config, store), store.path, tmp_path, collective_s=2) as shards:
-        _, second = (p for p in psutil.Process().children() if "shard" in words(p))
+        _, second = (p for p in psutil.Process().children(recursive=True) if "shard" in words(p))
         second.suspend()
         with pytest.raises(Unavailable) as fault:
             await asyncio.wait_for(shards.call("accumulate", {"rows": rows, "step": 1}), 60)
         setting = "2 s (policy.pool.collective_timeout_s)"
         line = f"a trainer shard failed in accumulate: shard 0 waited for another for {setting}"
         assert fault.value.detail == await asyncio.wait_for(shards.died(), 60) == line
-        assert not [p for p in psutil.Process().children() if "shard" in words(p)]
+        assert not [p for p in psutil.Process().children(recursive=True) if "shard" in words(p)]
 
 
 class Silent:
