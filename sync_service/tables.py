@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from shared.schemas.base import KEY_ROLES
+from shared.schemas.run import TERMS
 from sync_service.states import DELIVERY, GROUP, ROLLOUT, RUN, SCORING, TRAJECTORY
 
 metadata = sa.MetaData()
@@ -103,6 +104,7 @@ rollouts = sa.Table(
     sa.Column("planner_trajectory", Uuid),
     sa.Column("r_format", sa.SmallInteger),
     sa.Column("r_correct", sa.Double),
+    *(sa.Column(f"r_{term}", sa.Double) for term in TERMS),
     sa.Column("executor_trajectories", ARRAY(Uuid), nullable=False),
     sa.Column("tokens", sa.BigInteger, nullable=False),
     *_version(),
@@ -113,6 +115,7 @@ rollouts = sa.Table(
     _in("state", ROLLOUT),
     _in("r_format", (0, 1)),
     _unit("r_correct"),
+    *(_unit(f"r_{term}") for term in TERMS),
     sa.CheckConstraint(
         "state <> 'reported' OR (planner_trajectory IS NOT NULL AND r_format IS NOT NULL AND r_correct IS NOT NULL)",
         name="reported_is_whole",

@@ -23,7 +23,10 @@ class GroupOpen(Wire):
 
 
 class RolloutReport(Wire):
-    """The last attempt of one slot. Reported with its rewards, or aborted with a reason; final either way."""
+    """The last attempt of one slot. Reported with its rewards, or aborted with a reason; final either way.
+
+    The three optional scores go with the optional terms of the planner's reward: null where the run has no such term.
+    """
 
     run: Name
     group: Id
@@ -33,6 +36,9 @@ class RolloutReport(Wire):
     planner_trajectory: Id | None = None
     r_format: Binary | None = None
     r_correct: Unit | None = None
+    r_protocol: Unit | None = None
+    r_efficiency: Unit | None = None
+    r_diversity: Unit | None = None
     executor_trajectories: Annotated[tuple[Id, ...], Field(max_length=1024)] = ()
     tokens: Step = 0
     version: PolicyVersion | None = None
@@ -44,6 +50,7 @@ class RolloutReport(Wire):
             raise ValueError(
                 "a reported rollout needs planner_trajectory, r_format, r_correct and version, and no reason"
             )
+        rewards += (self.r_protocol, self.r_efficiency, self.r_diversity)
         if self.status == "aborted" and (self.reason is None or any(r is not None for r in rewards)):
             raise ValueError("an aborted rollout needs a reason, and has no rewards")
         if len(set(self.executor_trajectories)) != len(self.executor_trajectories):

@@ -11,18 +11,51 @@ RunState = Literal["declared", "running", "paused", "draining", "finished", "fai
 Positive = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 Seconds = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Term = Literal["protocol", "efficiency", "diversity"]
+TERMS: tuple[Term, ...] = ("protocol", "efficiency", "diversity")
+"""The planner's optional reward terms; each is a coefficient of PlannerReward, and a score `r_<term>` of a rollout."""
+
+
+class Budget(Wire):
+    """What costs a rollout its r_efficiency: all of it where this much is used. What is unset costs nothing.
+
+    `calls`: that the planner wrote; `tokens`: that it sampled; `seconds`: of the whole rollout, by the clock.
+    """
+
+    calls: Positive | None = None
+    tokens: Positive | None = None
+    seconds: Seconds | None = None
 
 
 class PlannerReward(Wire):
-    """R_M = format * r_format + correct * r_correct, gated by the planner's own format (M-GRPO, Eq. 4)."""
+    """R_M = format * r_format + correct * r_correct, gated by the planner's own format (M-GRPO, Eq. 4).
+
+    The optional terms are ours, and off at 0 (m-grpo.md, section 2): + protocol * r_protocol
+    + r_correct * (efficiency * r_efficiency + diversity * r_diversity). `budget` goes with efficiency.
+    """
 
     format: Weight = 0.1
     correct: Weight = 0.9
+    protocol: Weight = 0.0
+    efficiency: Weight = 0.0
+    diversity: Weight = 0.0
+    budget: Budget | None = None
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The optional terms that are on."""
+        return tuple(term for term in TERMS if getattr(self, term))
 
     @model_validator(mode="after")
-    def _sums_to_one(self) -> "PlannerReward":
-        if abs(self.format + self.correct - 1) > 1e-9:
+    def _consistent(self) -> "PlannerReward":
+        if abs(self.format + self.correct + self.protocol + self.efficiency + self.diversity - 1) > 1e-9:
             raise ValueError("the planner's reward coefficients must sum to 1")
+        if self.terms and self.correct <= self.protocol:
+            raise ValueError("correct must exceed protocol: else a right answer may be worth no more than a wrong one")
+        if self.efficiency and self.budget in (None, Budget()):
+            raise ValueError("efficiency needs a budget of calls, tokens or seconds")
+        if self.budget is not None and not self.efficiency:
+            raise ValueError("a budget goes with efficiency, which is 0")
         return self
 
 

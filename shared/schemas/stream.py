@@ -83,7 +83,10 @@ class DeliveredTrajectory(Wire):
 
 
 class DeliveredRollout(Wire):
-    """One slot's rollout. `executor_trajectories` is empty in the planner's delivery."""
+    """One slot's rollout. `executor_trajectories` is empty in the planner's delivery.
+
+    The scores of the optional terms of the planner's reward are for the planner alone: null in the executor's delivery.
+    """
 
     id: Id
     slot: Step
@@ -92,6 +95,9 @@ class DeliveredRollout(Wire):
     planner_trajectory: Id | None = None
     r_format: Binary | None = None
     r_correct: Unit | None = None
+    r_protocol: Unit | None = None
+    r_efficiency: Unit | None = None
+    r_diversity: Unit | None = None
     calls: Step = 0
     version: PolicyVersion | None = None
     executor_trajectories: tuple[DeliveredTrajectory, ...] = ()

@@ -22,6 +22,9 @@ class RolloutView(Wire):
     planner_trajectory: Id | None
     r_format: Binary | None
     r_correct: Unit | None
+    r_protocol: Unit | None = None
+    r_efficiency: Unit | None = None
+    r_diversity: Unit | None = None
     executor_trajectories: tuple[Id, ...]
     tokens: Step
     version: PolicyVersion | None

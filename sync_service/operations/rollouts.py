@@ -12,7 +12,8 @@ from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import BodyConflict, Conflict, InvalidInput, NotFound, TandemError
-from shared.schemas.rollout import Accepted, RolloutItem
+from shared.schemas.rollout import Accepted, RolloutItem, RolloutReport
+from shared.schemas.run import TERMS, PlannerReward
 from sync_service import store
 from sync_service.database import Again
 from sync_service.operations import lifecycle
@@ -82,6 +83,8 @@ class _Judge:
             raise NotFound(f"run {item.body.run} has no group {item.body.group}")
         if item.body.slot >= group.spec.rollouts_per_group:
             raise InvalidInput(f"slot: group {group.id} has {group.spec.rollouts_per_group} slots")
+        if item.body.status == "reported":
+            _check_terms(item.body, group.spec.planner_reward)
         return group
 
     def _claim_trajectories(self, item: RolloutItem) -> None:
@@ -110,6 +113,7 @@ class _Judge:
             "planner_trajectory": body.planner_trajectory,
             "r_format": body.r_format,
             "r_correct": body.r_correct,
+            **{f"r_{term}": getattr(body, f"r_{term}") for term in TERMS},
             "executor_trajectories": body.executor_trajectories,
             "tokens": body.tokens,
             "version_epoch": version.epoch if version else None,
@@ -119,3 +123,11 @@ class _Judge:
             "batch_step": group.step if in_batch else None,
         }
         self.rows.append(row)
+
+
+def _check_terms(body: RolloutReport, reward: PlannerReward) -> None:
+    """InvalidInput where the scores are not those of the terms that the run's reward has."""
+    for term in TERMS:
+        given, wanted = getattr(body, f"r_{term}") is not None, term in reward.terms
+        if given != wanted:
+            raise InvalidInput(f"r_{term}: the reward of run {body.run} {'needs' if wanted else 'has no'} {term}")

@@ -5,12 +5,14 @@ counted, with the trajectories that reported rollouts name. A discarded group is
 `arrival`: the trajectories that were collected at the cut, with their rollouts and groups, whatever their step.
 """
 
+from collections.abc import Collection
 from itertools import groupby
 
 from pydantic import TypeAdapter
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from shared.schemas.run import TERMS, Term
 from shared.schemas.stream import DeliveredGroup
 from sync_service.store.statement import Statement
 from sync_service.store.views import version
@@ -19,7 +21,7 @@ _GROUPS: TypeAdapter[tuple[DeliveredGroup, ...]] = TypeAdapter(tuple[DeliveredGr
 
 _COLUMNS = """
 SELECT g.id AS group_id, g.step, g.index, g.state AS group_state, r.id, r.slot, r.state, r.reason,
-    r.planner_trajectory, r.r_format, r.r_correct, r.executor_trajectories,
+    r.planner_trajectory, r.r_format, r.r_correct, r.r_protocol, r.r_efficiency, r.r_diversity, r.executor_trajectories,
     r.version_epoch, r.version_step, r.version_updates
 FROM groups g
 """
@@ -54,19 +56,20 @@ async def groups(
         rows = await _ROLLOUTS.rows(connection, {**place, "executor": executor})
     trajectories = await _TRAJECTORIES.rows(connection, place) if executor else ()
     owned = {row.id: _trajectory(row) for row in trajectories}
-    found = tuple(_group(list(of_group), owned) for _, of_group in groupby(rows, key=lambda row: row.group_id))
+    terms = () if executor else TERMS
+    found = tuple(_group(list(of_group), owned, terms) for _, of_group in groupby(rows, key=lambda row: row.group_id))
     return _GROUPS.validate_python(found)  # all at once: a call for each row would cost more than the rows
 
 
-def _group(rows: list[Row], owned: dict[str, dict]) -> dict:
-    """From a group's rows: one a rollout, or a single one without."""
+def _group(rows: list[Row], owned: dict[str, dict], terms: Collection[Term]) -> dict:
+    """From a group's rows: one a rollout, or a single one without. `terms` of the planner's reward: for it alone."""
     first = rows[0]
     return {
         "id": first.group_id,
         "step": first.step,
         "index": first.index,
         "state": first.group_state,
-        "rollouts": tuple(_rollout(row, owned) for row in rows if row.id is not None),
+        "rollouts": tuple(_rollout(row, owned, terms) for row in rows if row.id is not None),
     }
 
 
@@ -81,7 +84,7 @@ def _trajectory(row: Row) -> dict:
     }
 
 
-def _rollout(row: Row, owned: dict[str, dict]) -> dict:
+def _rollout(row: Row, owned: dict[str, dict], terms: Collection[Term]) -> dict:
     return {
         "id": row.id,
         "slot": row.slot,
@@ -90,6 +93,7 @@ def _rollout(row: Row, owned: dict[str, dict]) -> dict:
         "planner_trajectory": row.planner_trajectory,
         "r_format": row.r_format,
         "r_correct": row.r_correct,
+        **{f"r_{term}": getattr(row, f"r_{term}") for term in terms},
         "calls": len(row.executor_trajectories),
         "version": version(row),
         "executor_trajectories": tuple(owned[id] for id in row.executor_trajectories if id in owned),

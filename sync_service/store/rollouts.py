@@ -41,13 +41,16 @@ _RECORD = Statement("""
 WITH came AS (
     SELECT * FROM json_to_recordset(CAST(:rows AS json)) AS c (
         id uuid, run text, group_id uuid, slot int, state text, reason text, planner_trajectory uuid,
-        r_format smallint, r_correct double precision, executor_trajectories uuid[], tokens bigint,
+        r_format smallint, r_correct double precision, r_protocol double precision, r_efficiency double precision,
+        r_diversity double precision, executor_trajectories uuid[], tokens bigint,
         version_epoch int, version_step int, version_updates int, digest text, batch_step int)
 ), inserted AS (
     INSERT INTO rollouts (id, run, group_id, slot, state, reason, planner_trajectory, r_format, r_correct,
-        executor_trajectories, tokens, version_epoch, version_step, version_updates, digest)
+        r_protocol, r_efficiency, r_diversity, executor_trajectories, tokens,
+        version_epoch, version_step, version_updates, digest)
     SELECT id, run, group_id, slot, state, reason, planner_trajectory, r_format, r_correct,
-        executor_trajectories, tokens, version_epoch, version_step, version_updates, decode(digest, 'hex') FROM came
+        r_protocol, r_efficiency, r_diversity, executor_trajectories, tokens,
+        version_epoch, version_step, version_updates, decode(digest, 'hex') FROM came
 ), adopted AS (
     UPDATE trajectories t SET group_id = c.group_id, orphan_at = NULL,
         state = CASE WHEN c.state = 'late' AND t.state IN ('scored', 'unscored') THEN 'orphan' ELSE t.state END,
@@ -105,7 +108,8 @@ async def forget_fates(connection: AsyncConnection, run: str, steps: list[int]) 
 
 _COLUMNS = """
 SELECT id, run, group_id AS "group", slot, state, reason, planner_trajectory, r_format, r_correct,
-    executor_trajectories, tokens, version_epoch, version_step, version_updates, received_at, multiplicity, fate_reason
+    r_protocol, r_efficiency, r_diversity, executor_trajectories, tokens, version_epoch, version_step, version_updates,
+    received_at, multiplicity, fate_reason
 FROM rollouts
 """
 _VIEW = text(f"{_COLUMNS} WHERE id = CAST(:id AS uuid)")

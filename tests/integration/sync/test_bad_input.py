@@ -190,6 +190,13 @@ RUN_FAULTS: list[dict] = [
     {"lease_ttl_s": 0},
     {"rollout_deadline_s": 1e300},
     {"planner_reward": {"format": 0.5, "correct": 0.6}},
+    {"planner_reward": {"diversity": 0.1}},
+    {"planner_reward": {"correct": 0.4, "protocol": 0.5}},
+    {"planner_reward": {"correct": 0.0, "efficiency": 0.9, "budget": {"calls": 8}}},
+    {"planner_reward": {"correct": 0.8, "efficiency": 0.1}},
+    {"planner_reward": {"correct": 0.8, "efficiency": 0.1, "budget": {}}},
+    {"planner_reward": {"correct": 0.8, "efficiency": 0.1, "budget": {"calls": 0}}},
+    {"planner_reward": {"budget": {"calls": 8}}},
     {"surprise": 1},
 ]
 

@@ -8,6 +8,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy.exc import IntegrityError
 
+from shared.schemas.run import TERMS
 from shared.schemas.stream import Heartbeat
 from sync_service.tables import metadata
 from tests.integration.sync.builder import VERSION, Builder
@@ -97,6 +98,7 @@ POISON = [
     ("rollouts", "r_correct", "'Infinity'"),
     ("rollouts", "r_correct", "-0.5"),
     ("rollouts", "r_format", "2"),
+    *(("rollouts", f"r_{term}", value) for term in TERMS for value in ("'NaN'", "1.5")),
     ("rollouts", "state", "'lost'"),
     ("trajectories", "r_expert", "'NaN'"),
     ("trajectories", "r_expert", "'-Infinity'"),

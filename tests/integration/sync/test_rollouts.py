@@ -1,10 +1,11 @@
 """Rollouts: submitted once, final, late ones apart; an item that is refused is refused alone."""
 
 import pytest
+from pydantic import ValidationError
 
 from shared.errors import BodyConflict, Conflict, InvalidInput, NotFound
 from shared.ids import new_id
-from shared.schemas.rollout import Accepted, RolloutItem
+from shared.schemas.rollout import Accepted, RolloutItem, RolloutReport
 from shared.schemas.views import RolloutView, TrajectoryRecord
 from tests.integration.sync.builder import Builder
 
@@ -45,6 +46,48 @@ async def test_a_rollout_is_kept_as_it_came(build: Builder) -> None:
     assert view.executor_trajectories == item.body.executor_trajectories
     awaited = await build.get(f"/v1/trajectories/{item.body.executor_trajectories[0]}", TrajectoryRecord)
     assert (awaited.state, awaited.rollout, awaited.group) == ("awaited", item.id, group)
+
+
+TERMS_ON = {"correct": 0.6, "protocol": 0.1, "efficiency": 0.1, "diversity": 0.1, "budget": {"calls": 8}}
+SCORES = {"r_protocol": 1.0, "r_efficiency": 0.25, "r_diversity": 0.5}
+
+
+async def test_the_scores_are_those_of_the_terms_that_the_reward_has(build: Builder) -> None:
+    await build.declare(planner_reward=TERMS_ON)
+    group = await build.open()
+    item = build.rollout(group, 0, **SCORES)
+    await put(build, item)
+    view = await build.get(f"/v1/rollouts/{item.id}", RolloutView)
+    assert {name: getattr(view, name) for name in SCORES} == SCORES
+    for missing in SCORES:
+        with pytest.raises(InvalidInput, match=f"{missing}: the reward of run r1 needs"):
+            await put(build, build.rollout(group, 1, **(SCORES | {missing: None})))
+    await put(build, build.aborted(group, 1))
+    with pytest.raises(ValidationError, match="has no rewards"):
+        RolloutReport(run="r1", group=group, slot=0, status="aborted", reason="executor-failed", r_diversity=1.0)
+
+
+async def test_a_run_whose_reward_has_no_terms_takes_no_scores_of_them(build: Builder) -> None:
+    await build.declare()
+    group = await build.open()
+    for name, score in SCORES.items():
+        with pytest.raises(InvalidInput, match=f"{name}: the reward of run r1 has no"):
+            await put(build, build.rollout(group, 0, **{name: score}))
+    assert (await build.group(group)).final_slots == ()
+
+
+async def test_the_scores_of_the_terms_go_to_the_planner_alone(build: Builder) -> None:
+    await build.declare(steps=1, groups_per_step=1, planner_reward=TERMS_ON)
+    group = await build.open()
+    rollouts = [build.rollout(group, slot, **SCORES) for slot in (0, 1)]
+    await build.report(*rollouts)
+    await build.send([score for rollout in rollouts for score in build.scores(rollout)])
+    for role, expected in (("planner", SCORES), ("executor", dict.fromkeys(SCORES))):
+        trainer = build.trainer(role)
+        await trainer.resume()
+        (delivered,) = (await trainer.delivery()).groups
+        found = [{name: getattr(rollout, name) for name in SCORES} for rollout in delivered.rollouts]
+        assert found == [expected] * 2
 
 
 async def test_a_slot_has_one_rollout(build: Builder) -> None:
