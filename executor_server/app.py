@@ -27,6 +27,7 @@ from executor_server.connection import while_connected
 from executor_server.invocations import Invocations
 from executor_server.scoring import Scoring
 from executor_server.train import train
+from shared.agents.executor import ExecutorAgent
 from shared.agents.toolbox import Toolbox
 from shared.errors import Conflict
 from shared.http.admission import one_lane
@@ -116,11 +117,7 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
         stack.callback(scoring.close)
         metrics.gauge("tandem_scores_waiting", "Trajectories that are not judged yet.", lambda: scoring.waiting)
         agent = Agent(
-            environment=here.environment,
-            sampler=here.policy.sampler,
-            chat=here.chat,
-            toolbox=here.toolbox,
-            limits=config.limits,
+            ExecutorAgent(here.environment, here.policy.sampler, here.chat, here.toolbox, config.limits),
             store=here.policy.store,
             scoring=scoring,
             params=config.sampling,

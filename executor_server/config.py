@@ -2,14 +2,8 @@
 
 from pydantic import Field, model_validator
 
-from shared.agents.limits import Limits, Seconds
+from shared.agents.limits import ExecutorLimits, Seconds
 from shared.serving.config import ServerConfig
-
-
-class ExecutorLimits(Limits):
-    """The limits of one invocation; its time is less than any deadline at which an invocation counts as failed."""
-
-    deadline_s: Seconds = 90.0
 
 
 class ExecutorConfig(ServerConfig):

@@ -1,9 +1,10 @@
 """The planner's server: works through the run's tasks, delegating to the executor, and trains the planner.
 
     rollouts.py    opens the groups of each step; horizon.py says how far ahead it may work
-    rollout.py     one rollout; executor.py is the delegation, sent again until it is answered or counts as failed
+    team.py        who has the tools, and who answers a delegation
+    rollout.py     one rollout; delegation.py is its tool; executor.py sends one again until it is answered or failed
     (shared) submitter.py   ids and scalars to the sync service, gathered
-    train.py       the planner's stream; batch.py: rewards and advantages
+    train.py       the planner's stream; batch.py: rewards and advantages; linearise.py: rows
     PUT, GET /v1/evaluations/{id} -> evaluations.py   tasks of a split on named checkpoints of both roles
     GET /v1/trajectories/{id}, GET /v1/checkpoints, POST /v1/checkpoints/{name}:keep   (shared) routes.py
 
@@ -23,10 +24,9 @@ from fastapi.responses import Response
 
 from planner_server.config import PlannerConfig
 from planner_server.evaluations import Evaluations
-from planner_server.executor import ExecutorClient
 from planner_server.reports import Reports
-from planner_server.rollout import DELEGATE, Roller
 from planner_server.rollouts import RolloutLoop
+from planner_server.team import build_roller, check_roles, tools_of
 from planner_server.train import train
 from shared.http.admission import one_lane
 from shared.http.body import json_body, openapi_body
@@ -36,7 +36,6 @@ from shared.http.lifespan import rooted
 from shared.http.problems import install_problems
 from shared.http.protocol import install_protocol
 from shared.http.requests import install_requests
-from shared.http.wire import wire
 from shared.ids import Id
 from shared.policy.policy import Policy
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
@@ -46,7 +45,7 @@ from shared.serving.metrics import ServerMetrics, install_server_metrics
 from shared.serving.routes import install_common_routes, json, part, ready
 from shared.serving.secrets import secret
 from shared.serving.sinks import open_sinks
-from shared.serving.station import Station, station
+from shared.serving.station import station
 from shared.serving.submitter import Submitter
 from shared.serving.watch import watch
 
@@ -117,19 +116,18 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
     metrics: ServerMetrics = app.state.metrics
     async with AsyncExitStack() as stack:
         sinks = await stack.enter_async_context(open_sinks(config.metrics, config.run, "planner"))
-        here = await stack.enter_async_context(station(config, "planner", lambda _: DELEGATE, wires.sync))
+        starting = station(config, "planner", tools_of(config), wires.sync, config.team)
+        here = await stack.enter_async_context(starting)
         app.state.on_stop = here.member.drain
-        executor = ExecutorClient(
-            await stack.enter_async_context(wires.executor or wire()),
-            config.executor_url,
-            key=key,
-            deadline_s=config.invocation_deadline_s,
-            attempts=config.invocation_attempts,
-        )
-        roller = _roller(config, here, executor)
+        roller = await build_roller(config, here, stack, key=key, to_executor=wires.executor)
         places, attempts = config.max_concurrent_rollouts, config.attempts_per_slot
         evaluations = Evaluations(
-            roller, here.policy.checkpoints.hold, config.sampling, places=places, attempts=attempts
+            roller,
+            here.policy.checkpoints.hold,
+            config.sampling,
+            places=places,
+            attempts=attempts,
+            one_policy=config.team != "pair",
         )
         stack.push_async_callback(evaluations.close)
         submitter: Submitter[RolloutItem] = Submitter(here.sync.submit_rollouts, RolloutItem, here.policy.store)
@@ -141,6 +139,7 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
             loops.create_task(here.member.heartbeats())
             loops.create_task(submitter.run())
             spec = await here.member.declared()
+            check_roles(config, spec)
             submitter.trained = here.member.trains(spec, config.trains)
             if submitter.trained:
                 every = config.policy.checkpoints.every
@@ -168,13 +167,3 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
             )
             loops.create_task(rollouts.run())
 
-
-def _roller(config: PlannerConfig, here: Station, executor: ExecutorClient) -> Roller:
-    return Roller(
-        run=config.run,
-        environment=here.environment,
-        sampler=here.policy.sampler,
-        chat=here.chat,
-        executor=executor,
-        limits=config.limits,
-    )

@@ -1,8 +1,12 @@
-"""From a delivery to the planner's rows: K rollouts a group, each row once, advantages over the group (Eqs 9-10)."""
+"""From a delivery to the planner's rows: K rollouts a group, advantages over the group (Eqs 9-10).
+
+A rollout is one row; with what the same policy did below it, several, of the weight of one (linearise.py).
+"""
 
 from collections import Counter
 from collections.abc import Mapping
 
+from planner_server.linearise import linearise
 from shared.mgrpo.advantages import group_advantages
 from shared.mgrpo.rewards import planner_reward
 from shared.mgrpo.staleness import split_stale
@@ -14,7 +18,10 @@ from shared.serving.spread import Reward, reward_statistics
 
 
 def planner_batch(delivery: DeliveryView, stored: Mapping[str, Trajectory], spec: RunSpec, updates: int) -> Batch:
-    """The batch of one step; `updates` are the optimiser steps behind the weights that it is trained into."""
+    """The batch of one step; `updates` are the optimiser steps behind the weights that it is trained into.
+
+    `stored`: the planner's trajectories, and their parts.
+    """
     batch, rewards, ages, dead = Batch(), [], {}, 0
     groups: list[list[str]] = []
     for group in delivery.groups:
@@ -25,21 +32,28 @@ def planner_batch(delivery: DeliveryView, stored: Mapping[str, Trajectory], spec
         batch.fates |= dict.fromkeys(age.stale, STALE)
         kept = {name: _reward(rollouts[name], spec) for name in age.kept}
         baseline = group_advantages(list(kept.values()))
-        for name, advantage in zip(kept, baseline.advantages, strict=True):
-            batch.rows.append(TrainRow(name, advantage, 1.0, baseline.dead))
-            batch.fates[name] = DEAD if baseline.dead else 1
+        advantages = dict(zip(kept, baseline.advantages, strict=True))
+        for row in linearise({name: stored[name].parts for name in kept}):
+            batch.rows.append(TrainRow(row.trajectory, advantages[row.rollout], row.weight, baseline.dead))
+        batch.fates |= dict.fromkeys(kept, DEAD if baseline.dead else 1)
         rewards += [Reward(group.id, name, value) for name, value in kept.items()]
         groups += [list(kept)] if kept else []
         dead += baseline.dead and group.state == "complete"
+    calls = _calls(delivery, stored)
     batch.statistics = {
         **_counts(delivery),
+        **({"calls_mean": sum(calls) / len(calls)} if calls else {}),
         **reward_statistics(rewards),
         **staleness_statistics(ages),
         "groups_dead": dead,
-        "rows_distinct": len(rewards),
+        "rows_distinct": len(batch.rows),
+        "rows_delegated": len(batch.rows) - len(rewards),
         "unique_action_rate": distinct_share(groups, stored),
     }
-    batch.histograms = {"staleness": dict(Counter(map(str, ages.values())))}
+    batch.histograms = {
+        "staleness": dict(Counter(map(str, ages.values()))),
+        "calls_per_rollout": dict(Counter(map(str, calls))),
+    }
     return batch
 
 
@@ -52,7 +66,7 @@ def _present(group: DeliveredGroup, stored: Mapping[str, Trajectory], batch: Bat
             continue
         if group.state != "complete":
             batch.fates[name] = DISCARDED
-        elif name not in stored:
+        elif name not in stored or not stored.keys() >= set(stored[name].parts):
             batch.fates[name] = LOST
         else:
             present[name] = rollout
@@ -63,6 +77,13 @@ def _reward(rollout: DeliveredRollout, spec: RunSpec) -> float:
     assert rollout.r_format is not None
     assert rollout.r_correct is not None
     return planner_reward(rollout.r_format, rollout.r_correct, spec.planner_reward)
+
+
+def _calls(delivery: DeliveryView, stored: Mapping[str, Trajectory]) -> list[int]:
+    """Of each reported rollout. Calls that no other server answered are known here alone."""
+    reported = [r for group in delivery.groups for r in group.rollouts if r.planner_trajectory is not None]
+    here = {name: trajectory.facts.get("calls") for name, trajectory in stored.items()}
+    return [here.get(rollout.planner_trajectory) or rollout.calls for rollout in reported]
 
 
 def _counts(delivery: DeliveryView) -> dict[str, float]:
@@ -77,5 +98,4 @@ def _counts(delivery: DeliveryView) -> dict[str, float]:
     if reported:
         counts["correct_mean"] = sum(rollout.r_correct or 0.0 for rollout in reported) / len(reported)
         counts["format_mean"] = sum(rollout.r_format or 0 for rollout in reported) / len(reported)
-        counts["calls_mean"] = sum(rollout.calls for rollout in reported) / len(reported)
     return counts

@@ -7,8 +7,9 @@ from statistics import fmean
 from typing import Any
 
 from planner_server.rollout import Rollout
+from planner_server.transcript import transcript
 from shared.environments.base import Task
-from shared.schemas.invocation import EvaluationRequest, EvaluationView
+from shared.schemas.invocation import EvaluationRequest, EvaluationView, TaskTranscript
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +18,23 @@ class Outcome:
 
     correct: float
     planner_format: int
+    calls: int
     executor_formats: tuple[int, ...]
     kind: str | None
+    transcript: TaskTranscript | None
 
     @classmethod
-    def of(cls, task: Task, rollout: Rollout) -> "Outcome":
-        """The figures of `rollout`."""
+    def of(cls, task: Task, rollout: Rollout, *, text: bool = False) -> "Outcome":
+        """The figures of `rollout`; with `text`, what was written in it too."""
         kind = task.metadata.get("kind")
-        formats = tuple(answer.r_format for _, answer in rollout.invocations)
-        return cls(rollout.r_correct, rollout.episode.r_format, formats, None if kind is None else str(kind))
+        return cls(
+            correct=rollout.r_correct,
+            planner_format=rollout.episode.r_format,
+            calls=rollout.calls,
+            executor_formats=tuple(delegation.answer.r_format for delegation in rollout.delegations),
+            kind=None if kind is None else str(kind),
+            transcript=transcript(task, rollout) if text else None,
+        )
 
 
 @dataclass(slots=True)
@@ -61,15 +70,17 @@ class Evaluation:
 
 def _figures(outcomes: list[Outcome]) -> dict[str, Any]:
     formats = [r_format for outcome in outcomes for r_format in outcome.executor_formats]
-    kinds: defaultdict[str, list[float]] = defaultdict(list)
+    kinds: defaultdict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.kind is not None:
-            kinds[outcome.kind].append(outcome.correct)
+            kinds[outcome.kind].append(outcome)
     return {
         "correct": tuple(outcome.correct for outcome in outcomes),
         "planner_format": tuple(outcome.planner_format for outcome in outcomes),
-        "calls": tuple(len(outcome.executor_formats) for outcome in outcomes),
+        "calls": tuple(outcome.calls for outcome in outcomes),
         "executor_format_rate": fmean(formats) if formats else None,
         "accuracy": fmean(outcome.correct for outcome in outcomes),
-        "by_kind": {kind: fmean(values) for kind, values in sorted(kinds.items())},
+        "by_kind": {kind: fmean(o.correct for o in of_kind) for kind, of_kind in sorted(kinds.items())},
+        "calls_by_kind": {kind: fmean(o.calls for o in of_kind) for kind, of_kind in sorted(kinds.items())},
+        "transcripts": tuple(outcome.transcript for outcome in outcomes if outcome.transcript is not None),
     }

@@ -10,7 +10,7 @@ import structlog
 from planner_server.evaluation import Evaluation, Outcome
 from planner_server.rollout import Roller, Rollout
 from shared.environments.base import Task
-from shared.errors import BodyConflict, NotFound, Overloaded, TandemError, Unavailable
+from shared.errors import BodyConflict, InvalidInput, NotFound, Overloaded, TandemError, Unavailable
 from shared.http.lifespan import first
 from shared.policy.types import SamplingParams
 from shared.schemas.invocation import EvaluationPolicy, EvaluationRequest, EvaluationView
@@ -23,7 +23,8 @@ MOST_RUNNING = 64
 class Evaluations:
     """Runs each evaluation once, beside the training, at most `places` rollouts at once over all of them.
 
-    `hold` gives the folder of a named checkpoint, which stays until the evaluation's end.
+    `hold` gives the folder of a named checkpoint, which stays until the evaluation's end. `one_policy`: the planner's
+    checkpoint is that of the whole team.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Evaluations:
         *,
         places: int,
         attempts: int,
+        one_policy: bool = False,
     ) -> None:
         self._roller = roller
         self._hold = hold
@@ -41,12 +43,18 @@ class Evaluations:
         self._at_once = places
         self._places = asyncio.Semaphore(places)
         self._attempts = attempts
+        self._one_policy = one_policy
         self._known: dict[str, Evaluation] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._untold: dict[str, float] = {}
 
     def start(self, name: str, request: EvaluationRequest) -> EvaluationView:
-        """Start it, or say where it stands; BodyConflict for another request under its id, Overloaded: too many run."""
+        """Start it, or say where it stands; BodyConflict for another request under its id, Overloaded: too many run.
+
+        InvalidInput: it names a checkpoint of an executor that the team does not have.
+        """
+        if self._one_policy and request.executor_checkpoint not in ("live", request.planner_checkpoint):
+            raise InvalidInput("executor_checkpoint: one policy is the whole team, so name the planner's, or none")
         known = self._known.get(name)
         if known is None:
             if len(self._tasks) >= MOST_RUNNING:
@@ -101,7 +109,7 @@ class Evaluations:
             async with self._places:
                 task = self._roller.environment.task(request.split, request.seed, place)
                 rollout = await self._attempt_until_done(task, request, checkpoint)
-                evaluation.outcomes[place] = Outcome.of(task, rollout)
+                evaluation.outcomes[place] = Outcome.of(task, rollout, text=place < request.transcripts)
 
     async def _attempt_until_done(self, task: Task, request: EvaluationRequest, checkpoint: Path | None) -> Rollout:
         policy = EvaluationPolicy(checkpoint=request.executor_checkpoint, temperature=request.temperature)

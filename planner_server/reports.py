@@ -4,8 +4,9 @@ from dataclasses import asdict
 from functools import partial
 
 from planner_server.rollout import Rollout
+from shared.agents.executor import trajectory_of
 from shared.policy.store import TrajectoryStore
-from shared.policy.types import Trajectory
+from shared.policy.types import PARTS, Trajectory
 from shared.schemas.rollout import RolloutItem, RolloutReport
 from shared.serving.submitter import Submitter
 
@@ -20,8 +21,11 @@ class Reports:
         self._submitter = submitter
 
     async def report(self, rollout: str, report: RolloutReport, result: Rollout | None) -> None:
-        """Store what there is, and submit."""
-        write = partial(self._store.put, _trajectory(report, result)) if result is not None else None
+        """Store what there is, a rollout's delegations that were answered here with it, and submit."""
+        write = None
+        if result is not None:
+            parts = _parts(result)
+            write = partial(self._store.put, _trajectory(report, result, parts), parts=parts)
         await self._submitter.submit(RolloutItem(id=rollout, body=report), write)
 
     async def recover(self) -> None:
@@ -30,7 +34,7 @@ class Reports:
         await self._submitter.flush(RECOVER_S)
 
 
-def _trajectory(report: RolloutReport, result: Rollout) -> Trajectory:
+def _trajectory(report: RolloutReport, result: Rollout, parts: list[Trajectory]) -> Trajectory:
     episode = result.episode
     return Trajectory(
         id=result.id,
@@ -45,7 +49,14 @@ def _trajectory(report: RolloutReport, result: Rollout) -> Trajectory:
             "status": episode.status,
             "reason": episode.reason,
             "answer": episode.answer,
-            "invocations": [name for name, _ in result.invocations],
+            "calls": result.calls,
+            "invocations": [delegation.id for delegation in result.delegations],
+            PARTS: [part.id for part in parts],
             "sampling": asdict(episode.params),
         },
     )
+
+
+def _parts(result: Rollout) -> list[Trajectory]:
+    """What this server's own policy did below the planner: trained with it, and known to nobody else."""
+    return [trajectory_of(d.id, d.request, d.episode, d.answer) for d in result.delegations if d.episode is not None]

@@ -1,90 +1,66 @@
-"""One rollout: the planner works on a task, and may delegate any number of subtasks to the executor."""
+"""One rollout: the planner works on a task, and may delegate any number of subtasks; or it has the tools itself."""
 
 import asyncio
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
-from pydantic import ValidationError
 
-from planner_server.executor import ExecutorClient
+from planner_server.delegation import Delegation, Delegations, Executor
 from shared.agents.chat import ChatFormat
 from shared.agents.limits import Limits
 from shared.agents.loop import Episode, run_agent
 from shared.agents.toolbox import Toolbox
-from shared.environments.base import Environment, Split, Task, ToolError, ToolResult
+from shared.environments.base import Environment, Split, Task, ToolContext
 from shared.errors import PromptTooLong, UserError
 from shared.ids import new_id
 from shared.policy.types import Sampler, SamplingParams
-from shared.schemas.invocation import EvaluationPolicy, InvocationAnswer, InvocationRequest
+from shared.schemas.base import PolicyVersion
+from shared.schemas.invocation import EvaluationPolicy
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One attempt that came to its end: its episode, its correctness, and what the executor did, in order of calls."""
+    """One attempt that came to its end: its episode, its correctness, and its delegations, in order of calls.
+
+    `calls`: delegations; of a model that has the tools itself, calls that were run.
+    """
 
     id: str
     episode: Episode
     r_correct: float
-    invocations: tuple[tuple[str, InvocationAnswer], ...]
+    calls: int
+    delegations: tuple[Delegation, ...] = ()
 
+    @property
+    def episodes(self) -> list[Episode]:
+        """All that this server's policy sampled: the planner's, then those of delegations that it answered itself."""
+        return [self.episode, *(d.episode for d in self.delegations if d.episode is not None)]
 
-@dataclass(slots=True)
-class Delegations:
-    """The invocations of one rollout, in order of calls: None where one has not been answered."""
+    @property
+    def tokens(self) -> int:
+        """Of all its episodes, sampled or not."""
+        return sum(len(episode.token_ids) for episode in self.episodes)
 
-    executor: ExecutorClient
-    run: str
-    rollout: str
-    task: Task
-    split: Split
-    evaluation: EvaluationPolicy | None
-    made: dict[str, InvocationAnswer | None] = field(default_factory=dict)
-
-    async def invoke(self, subtask: str) -> InvocationAnswer:
-        """One more invocation, under an id of its own, so that equal delegations stay apart."""
-        invocation, index = new_id(), len(self.made)
-        self.made[invocation] = None
-        try:
-            request = InvocationRequest(
-                run=self.run,
-                rollout=self.rollout,
-                index=index,
-                subtask=_plain(subtask),
-                task_id=self.task.id,
-                split=self.split,
-                evaluation=self.evaluation,
-            )
-        except ValidationError:  # the rest is ours, and valid
-            raise PromptTooLong from None
-        answer = self.made[invocation] = await self.executor.invoke(invocation, request)
-        return answer
-
-
-async def delegate(context: Delegations, task: str) -> ToolResult:
-    """Give a subtask to the executor, which has tools; its answer comes back."""
-    try:
-        answer = await context.invoke(task)
-    except PromptTooLong:
-        raise ToolError("The subtask is too long.") from None
-    return ToolResult(answer.status, answer.answer)
-
-
-DELEGATE = Toolbox({"delegate": delegate})
+    @property
+    def version(self) -> PolicyVersion:
+        """That of the oldest token of all its episodes."""
+        return min((episode.version for episode in self.episodes), key=lambda version: version.updates)
 
 
 @dataclass(frozen=True, slots=True)
 class Roller:
-    """What every rollout of this server shares."""
+    """What every rollout of this server shares. `executor` None: nobody answers delegations, as `toolbox` has none."""
 
     run: str
     environment: Environment
     sampler: Sampler
     chat: ChatFormat
-    executor: ExecutorClient
+    toolbox: Toolbox
+    executor: Executor | None
     limits: Limits
 
     async def roll_out(
@@ -100,13 +76,15 @@ class Roller:
 
         UserError names a task whose prompt leaves the planner no room for a turn.
         """
-        rollout = new_id()
-        delegations = Delegations(self.executor, self.run, rollout, task, split, evaluation)
+        rollout, made = new_id(), None
+        if self.executor:
+            made = Delegations(self.executor, self.run, rollout, task, split, evaluation, params, checkpoint)
+        context = made or ToolContext(split=split, task_id=task.id, subtask=task.query)
         try:
             episode = await run_agent(
                 self.sampler,
                 self.chat,
-                DELEGATE.bound(delegations),
+                self.toolbox.bound(context),
                 system=self.environment.system_prompt("planner"),
                 user=task.query,
                 limits=self.limits,
@@ -115,8 +93,10 @@ class Roller:
             )
         except PromptTooLong as error:
             raise UserError(f"task {task.id} does not fit limits.max_context_tokens: {error.detail}") from None
-        answered = tuple((name, answer) for name, answer in delegations.made.items() if answer is not None)
-        return Rollout(rollout, episode, await self._correctness(task, episode), answered)
+        correct = await self._correctness(task, episode)
+        if made is None:
+            return Rollout(rollout, episode, correct, calls=sum(c.result.state != "limit" for c in episode.calls))
+        return Rollout(rollout, episode, correct, calls=len(made.answered), delegations=made.answered)
 
     async def _correctness(self, task: Task, episode: Episode) -> float:
         """r_correct in [0, 1]; UserError names the environment where it is anything else."""
@@ -136,7 +116,3 @@ class Roller:
             )
         return float(value)
 
-
-def _plain(text: str) -> str:
-    """Text of a model as the wire takes it: what is no Unicode text, and NUL, are replaced."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")

@@ -146,7 +146,7 @@ def _reported(view: GroupView, slot: int, rollout: Rollout) -> RolloutReport:
         planner_trajectory=rollout.id,
         r_format=rollout.episode.r_format,
         r_correct=rollout.r_correct,
-        executor_trajectories=tuple(name for name, _ in rollout.invocations),
-        tokens=len(rollout.episode.token_ids),
-        version=rollout.episode.version,
+        executor_trajectories=tuple(d.id for d in rollout.delegations if d.episode is None),
+        tokens=rollout.tokens,
+        version=rollout.version,
     )

@@ -37,7 +37,7 @@ async def train(
         async for delivery in stream.deliveries():
             async with delivery:
                 member.doing["trainer"] = f"training step {delivery.step}"
-                stored = await policy.store.get(_trajectories(delivery.view))
+                stored = await policy.store.get_whole(_trajectories(delivery.view))
                 batch = planner_batch(delivery.view, stored, spec, policy.updates)
                 result = await policy.update(batch.rows, delivery.step, guard=delivery.may_step)
                 batch.statistics |= accuracies()

@@ -34,3 +34,9 @@ class Limits(Config):
         if self.max_new_tokens >= self.max_context_tokens:
             raise ValueError("max_new_tokens must be less than max_context_tokens")
         return self
+
+
+class ExecutorLimits(Limits):
+    """The limits of one invocation; its time is less than any deadline at which an invocation counts as failed."""
+
+    deadline_s: Seconds = 90.0

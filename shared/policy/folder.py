@@ -9,11 +9,11 @@ OPTIMIZER_FILE = "optimizer.safetensors"
 """What a checkpoint holds beside the model; only a trainer reads it."""
 
 
-def check_positions(folder: Path, tokens: int) -> None:
-    """UserError where the model's positions, if its config names them, hold fewer than `tokens`."""
+def check_positions(folder: Path, tokens: int, limits: str = "limits") -> None:
+    """UserError where the model's positions, if its config names them, hold fewer than `tokens`, as `limits` allow."""
     positions = json.loads((folder / "config.json").read_text()).get("max_position_embeddings")
     if isinstance(positions, int) and tokens > positions:
-        raise UserError(f"limits.max_context_tokens is {tokens}, but {folder} has positions for {positions} tokens")
+        raise UserError(f"{limits}.max_context_tokens is {tokens}, but {folder} has positions for {positions} tokens")
 
 
 def check_model_folder(folder: Path) -> None:

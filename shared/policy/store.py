@@ -6,7 +6,7 @@ then pushed out, oldest first, by the disk bound. What is not released is never 
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from shared.errors import BodyConflict, NotFound, Overloaded
 from shared.policy.group_commit import GroupCommit
 from shared.policy.records import COLUMNS, Record, connect, dumps, pack, prepare, read
-from shared.policy.types import Trajectory
+from shared.policy.types import PARTS, Trajectory
 
 T = TypeVar("T")
 Write = Callable[[sqlite3.Connection], Any]
@@ -37,16 +37,17 @@ class TrajectoryStore:
         self._reading = connect(path, write=False)
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trajectory-reader")
 
-    async def put(self, trajectory: Trajectory, also: Write | None = None) -> None:
+    async def put(self, trajectory: Trajectory, also: Write | None = None, parts: Sequence[Trajectory] = ()) -> None:
         """Store it; durable on return. The same again is fine, another body under its id is BodyConflict.
 
-        `also` is written in the same transaction. Overloaded: the bound is reached and nothing is released. A cancelled
-        put may have been stored.
+        `also`, and the trajectories that it names as its `parts`, are written in the same transaction. Overloaded: the
+        bound is reached and nothing is released. A cancelled put may have been stored.
         """
-        record = pack(trajectory)
+        records = [pack(each) for each in (trajectory, *parts)]
 
         def insert(connection: sqlite3.Connection) -> None:
-            _insert(connection, record, self._max_bytes)
+            for record in records:
+                _insert(connection, record, self._max_bytes)
             if also is not None:
                 also(connection)
 
@@ -56,6 +57,12 @@ class TrajectoryStore:
         """The stored ones among `ids`."""
         wanted = list(ids)
         return await self._read(lambda connection: read(connection, wanted))
+
+    async def get_whole(self, ids: Iterable[str]) -> dict[str, Trajectory]:
+        """The stored ones among `ids`, and their parts."""
+        found = await self.get(ids)
+        parts = [part for trajectory in found.values() for part in trajectory.parts]
+        return found | await self.get(parts) if parts else found
 
     async def set_facts(self, id_: str, facts: dict[str, Any], also: Write | None = None) -> None:
         """Replace the facts of a trajectory; durable on return. `also` is written in the same transaction."""
@@ -77,7 +84,7 @@ class TrajectoryStore:
         return [found[id_] for id_ in ids if id_ in found]
 
     async def release(self, ids: Iterable[str]) -> None:
-        """A checkpoint contains these: they may be read until the disk bound needs their room."""
+        """A checkpoint contains these and their parts: they may be read until the disk bound needs their room."""
         listed = dumps(list(ids))
         await self._write(lambda connection: connection.execute(RELEASE, (listed,)).rowcount)
 
@@ -99,7 +106,9 @@ class TrajectoryStore:
         return await asyncio.get_running_loop().run_in_executor(self._reader, query, self._reading)
 
 
-RELEASE = "UPDATE trajectories SET purgeable = 1 WHERE id IN (SELECT value FROM json_each(?))"
+RELEASE = f"""UPDATE trajectories SET purgeable = 1 WHERE id IN (SELECT value FROM json_each(?1)) OR id IN
+    (SELECT part.value FROM trajectories AS whole, json_each(whole.facts, '$.{PARTS}') AS part
+     WHERE whole.id IN (SELECT value FROM json_each(?1)))"""  # noqa: S608 a constant
 SET_FACTS = "UPDATE trajectories SET facts = ? WHERE id = ?"
 SELECT_ONE = f"SELECT {COLUMNS} FROM trajectories WHERE id = ?"  # noqa: S608 constants
 INSERT = f"INSERT INTO trajectories ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 constants

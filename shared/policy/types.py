@@ -70,6 +70,10 @@ class Sampler(Protocol):
         ...
 
 
+PARTS = "parts"
+"""The fact that names the trajectories below one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trajectory:
     """One agent's tokens, in the order in which they were fed and sampled. It never leaves its server.
@@ -88,6 +92,11 @@ class Trajectory:
     messages: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     """Small JSON facts that the owning server keeps with it: scores, status, answer, reasons."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The trajectories below it, which were stored with it, and are released with it."""
+        return tuple(self.facts.get(PARTS, ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import structlog
 from shared.agents.chat import ChatFormat
 from shared.agents.toolbox import Toolbox
 from shared.client import SyncClient
-from shared.environments.base import Environment
+from shared.environments.base import Environment, Team
 from shared.environments.registry import load_environment
 from shared.http.wire import wire
 from shared.observer import Observer
@@ -42,6 +42,8 @@ class Station:
     renewals: SyncClient
     policy: Policy
     member: Member
+    chat_about: Callable[[Toolbox], ChatFormat]
+    """How a conversation of an agent with other tools becomes ids, by the same tokenizer."""
 
     def stream(self, observer: Observer) -> Stream:
         """The stream of this role, held by this worker."""
@@ -70,13 +72,18 @@ async def station(
     role: Role,
     tools: Callable[[Environment], Toolbox],
     sync_wire: httpx.AsyncBaseTransport | None = None,
+    team: Team = "pair",
 ) -> AsyncGenerator[Station]:
     """Start all of it, and put it away; UserError for a mistake in the configuration, the model or the environment."""
     key = secret("SYNC_KEY", config.sync_key_file)
-    environment = load_environment(config.environment, config.environment_options)
+    environment = load_environment(config.environment, config.environment_options).of_team(team)
     toolbox = tools(environment)
     tokenizer = await asyncio.to_thread(load_tokenizer, config.policy.model)
-    chat = ChatFormat(tokenizer, toolbox.schemas() if environment.describe_tools else ())
+
+    def chat_about(tools: Toolbox) -> ChatFormat:
+        return ChatFormat(tokenizer, tools.schemas() if environment.describe_tools else ())
+
+    chat = chat_about(toolbox)
     chat.check()
     check_positions(config.policy.model, config.limits.max_context_tokens)
     async with (
@@ -92,6 +99,6 @@ async def station(
                 await compare_log_probs(policy, config.run, config.policy)
             device = str(policy.info["device"])
             member = Member(renewals, config.run, config.worker, role, config.url, device)
-            yield Station(environment, toolbox, chat, sync, renewals, policy, member)
+            yield Station(environment, toolbox, chat, sync, renewals, policy, member, chat_about)
         finally:
             await policy.close()

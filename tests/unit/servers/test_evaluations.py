@@ -68,7 +68,7 @@ async def test_an_accuracy_is_told_once():
     done = iter([1.0, 0.0, 0.0, 0.0])
 
     async def roll_out(*_: Any, **__: Any) -> Any:
-        return SimpleNamespace(episode=episode, r_correct=next(done), invocations=())
+        return SimpleNamespace(episode=episode, r_correct=next(done), calls=0, delegations=())
 
     task = SimpleNamespace(metadata={})
     roller: Any = SimpleNamespace(environment=SimpleNamespace(task=lambda *_: task), roll_out=roll_out)

@@ -7,8 +7,9 @@ import httpx
 import pytest
 
 from planner_server import executor as module
+from planner_server.delegation import DELEGATE, Delegations
 from planner_server.executor import ExecutorClient, ExecutorFailed
-from planner_server.rollout import DELEGATE, Delegations
+from planner_server.team import Remote
 from shared.environments.base import Task, ToolResult
 from shared.errors import (
     BodyConflict,
@@ -22,6 +23,7 @@ from shared.errors import (
     UserError,
 )
 from shared.ids import new_id
+from shared.policy.types import SamplingParams
 from shared.schemas.invocation import InvocationAnswer, InvocationRequest
 
 ANSWER = InvocationAnswer(status="ok", answer="7", r_format=1)
@@ -130,8 +132,7 @@ async def test_what_is_no_text_in_a_subtask_is_replaced(written: str, sent: str)
         seen.append(InvocationRequest.model_validate_json(request.content).subtask)
         return OK
 
-    made = Delegations(client(handler), "r", new_id(), Task(id="t", query="?", answer="!"), "train", None)
-    assert (await DELEGATE.bound(made).call("delegate", {"task": written})).state == "ok"
+    assert (await call(client(handler), written)).state == "ok"
     assert seen == [sent]
 
 
@@ -149,6 +150,10 @@ async def test_the_key_is_sent_where_there_is_one(key: str | None):
 
 
 async def delegated(subtask: str, answer: httpx.Response) -> ToolResult:
-    executor = client(lambda _: answer)
-    made = Delegations(executor, "r", new_id(), Task(id="t", query="?", answer="!"), "train", None)
+    return await call(client(lambda _: answer), subtask)
+
+
+async def call(executor: ExecutorClient, subtask: str) -> ToolResult:
+    task, params = Task(id="t", query="?", answer="!"), SamplingParams(max_new_tokens=8)
+    made = Delegations(Remote(executor), "r", new_id(), task, "train", None, params, None)
     return await DELEGATE.bound(made).call("delegate", {"task": subtask})

@@ -4,11 +4,11 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 
 from planner_server import horizon
-from planner_server.executor import ExecutorClient, ExecutorFailed
+from planner_server.delegation import DELEGATE
+from planner_server.executor import ExecutorFailed
 from planner_server.rollout import Roller, Rollout
 from planner_server.rollouts import RolloutLoop
 from shared.agents.chat import ChatFormat
@@ -89,9 +89,8 @@ async def test_the_deadline_does_not_run_while_the_run_is_paused():
 
 async def test_a_task_that_does_not_fit_the_planner_is_named():
     unused: Any = None
-    executor = ExecutorClient(httpx.MockTransport(unused), "http://executor", deadline_s=1.0, attempts=1)
     environment: Any = SimpleNamespace(name="capitals", system_prompt=lambda role: "")
     limits = Limits(max_new_tokens=50, max_context_tokens=60)
-    roller = Roller("r", environment, unused, ChatFormat(byte_level()), executor, limits)
+    roller = Roller("r", environment, unused, ChatFormat(byte_level()), DELEGATE, unused, limits)
     with pytest.raises(UserError, match=r"task capital-7 does not fit limits\.max_context_tokens: the prompt has \d+"):
         await roller.roll_out(TASK, "train", PARAMS)

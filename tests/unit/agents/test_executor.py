@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 from typing import Any
 
-from executor_server.agent import _answer
+from shared.agents.executor import answer_of
 from shared.agents.toolbox import MAX_CONTENT
 
 
 def test_an_answer_without_end_is_cut():
     episode: Any = SimpleNamespace(answer="7" * 1_000_000, r_format=1, status="ok", turns=1)
-    answer = _answer(episode)
+    answer = answer_of(episode)
     assert answer.answer == "7" * MAX_CONTENT + " [cut]"
     assert answer.status == "ok"
