@@ -9,7 +9,7 @@ ARGS ?=
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
-.PHONY: bench-sample bench-overlap bench-env bench-train bench-sync bench-dashboard bench-peers help demo demo-llm test test-vllm check openapi faults screenshots test-deploy docs secrets check-security clean
+.PHONY: bench-sample bench-overlap bench-env bench-train bench-sync bench-dashboard bench-peers help demo demo-llm experiment test test-vllm check openapi faults screenshots test-deploy docs secrets check-security clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -26,6 +26,9 @@ demo: $(VENV)/installed  ## train the pair of demo models end to end (ARGS=--smo
 
 demo-llm: $(VENV)/installed  ## the same with a real language model in both roles, SmolLM2-135M; up to 20 minutes (ARGS="llm.live_steps=1")
 	$(BIN)/tandem demo-llm $(ARGS)
+
+experiment: $(VENV)/installed  ## compare the paper's arms over seeds, resumable, about 4 minutes a job (ARGS=--smoke, ARGS=--plan)
+	$(BIN)/tandem experiment $(ARGS)
 
 test: $(VENV)/installed  ## run every test, with a real Postgres and Valkey (ARGS="-k name" to choose)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -35,9 +35,23 @@ def build() -> typer.Typer:
     """The application with all its commands."""
     from shared.cli import demo_commands, doctor, evaluate, export, keys, runs, serve, show, status, steer, tail, warmup
     from shared.cli.demo_llm import command as demo_llm
+    from shared.cli.experiment import command as experiment
 
     if not app.registered_commands:
-        for module in (demo_commands, demo_llm, warmup, status, runs, show, tail, steer, evaluate, export, serve):
+        for module in (
+            demo_commands,
+            demo_llm,
+            experiment,
+            warmup,
+            status,
+            runs,
+            show,
+            tail,
+            steer,
+            evaluate,
+            export,
+            serve,
+        ):
             module.add_to(app)
         for module in (keys, doctor):
             module.add_to(app)

@@ -23,6 +23,8 @@ def _not_too_cold(temperature: float) -> float:
     return temperature
 
 
+EXCERPT = 2000
+"""Characters of one text of a transcript that are kept."""
 Temperature = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False), AfterValidator(_not_too_cold)]
 
 
@@ -55,7 +57,10 @@ class InvocationAnswer(Wire):
 
 
 class EvaluationRequest(Wire):
-    """Run `n` tasks of `split` (the first n of the order that `seed` gives), one rollout each."""
+    """Run `n` tasks of `split` (the first n of the order that `seed` gives), one rollout each.
+
+    The first `transcripts` of them come back as text, too.
+    """
 
     split: Split
     n: Annotated[int, Field(strict=True, ge=1, le=100_000)]
@@ -63,6 +68,26 @@ class EvaluationRequest(Wire):
     temperature: Temperature = 1.0
     planner_checkpoint: Checkpoint = "live"
     executor_checkpoint: Checkpoint = "live"
+    transcripts: Annotated[int, Field(strict=True, ge=0, le=100)] = 0
+
+
+class CallTranscript(Wire):
+    """One call of a rollout: what was asked for (arguments as JSON), what came back. Texts are cut to an excerpt."""
+
+    name: str
+    arguments: str
+    state: str
+    result: str
+
+
+class TaskTranscript(Wire):
+    """One task's rollout as text, for people: the texts are a model's, and hostile."""
+
+    query: str
+    key: str
+    calls: tuple[CallTranscript, ...]
+    answer: str | None
+    correct: Unit
 
 
 class EvaluationView(Wire):
@@ -79,6 +104,8 @@ class EvaluationView(Wire):
     executor_format_rate: float | None = None
     accuracy: float | None = None
     by_kind: dict[str, float] = {}
+    calls_by_kind: dict[str, float] = {}
+    transcripts: tuple[TaskTranscript, ...] = ()
     seconds: float = 0.0
 
 

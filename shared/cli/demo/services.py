@@ -18,7 +18,7 @@ from shared.cli.demo.settings import Settings, run_name
 from shared.client import SyncClient
 from shared.errors import NotFound, UserError
 from shared.process import Service, tail
-from shared.schemas import ROLES, Role
+from shared.schemas import Role
 
 START_S = 120.0
 
@@ -37,7 +37,10 @@ class Urls:
 
 
 class Services:
-    """An async context manager: all three answer `/readyz` when it is entered, and have stopped when it is left."""
+    """An async context manager: all answer `/readyz` when it is entered, and have stopped when it is left.
+
+    A team without an executor has no executor server.
+    """
 
     def __init__(self, folder: Path, settings: Settings, models: dict[Role, Path]) -> None:
         self._folder = folder
@@ -57,9 +60,9 @@ class Services:
             self._start("sync service", self._sync_command(), "sync")
             await self._ready("sync service", self.urls.sync)
             self.epochs = await self._epochs()
-            for role in ("executor", "planner"):
+            for role in reversed(self._settings.roles):
                 self._start(f"{role} server", self._role_command(role), role)
-            for role in ("executor", "planner"):
+            for role in reversed(self._settings.roles):
                 await self._ready(f"{role} server", getattr(self.urls, role))
         except BaseException:
             await self._stop()
@@ -146,7 +149,7 @@ class Services:
             "environment": self._settings.demo.environment,
             "environment_options": self._settings.demo.environment_options,
         }
-        if role == "planner":
+        if role == "planner" and self._settings.team == "pair":
             ours["executor_url"] = self.urls.executor
             ours["executor_key_file"] = str(self.keys.file(role))
         for name in own.keys() & ours.keys():
@@ -184,6 +187,6 @@ def check_configuration(folder: Path, settings: Settings, models: dict[Role, Pat
         lines = result.stderr.strip().splitlines() or [f"{role}: its configuration was refused"]
         return lines[-1] if result.returncode else None
 
-    with ThreadPoolExecutor(len(ROLES)) as pool:
-        for fault in filter(None, pool.map(check, ROLES)):
+    with ThreadPoolExecutor(len(settings.roles)) as pool:
+        for fault in filter(None, pool.map(check, settings.roles)):
             raise UserError(fault)

@@ -67,6 +67,16 @@ class Settings(Config):
     planner: dict[str, Any] = Field(default_factory=dict)
     executor: dict[str, Any] = Field(default_factory=dict)
 
+    @property
+    def team(self) -> str:
+        """The planner server's: `pair`, or one that has no executor server."""
+        return self.planner.get("team", "pair")
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Those that have a server, in their fixed order."""
+        return ROLES if self.team == "pair" else ("planner",)
+
     def section(self, role: Role) -> dict[str, Any]:
         """The server's own section."""
         return self.planner if role == "planner" else self.executor
@@ -85,9 +95,9 @@ class Settings(Config):
 
 def load_settings(preset: Literal["atlas", "smoke"], assignments: list[str]) -> Settings:
     """The atlas preset, with the smoke preset's few keys laid over it where asked, then the overrides."""
-    tables = _read("atlas")
+    tables = read_preset("atlas")
     if preset == "smoke":
-        tables = _merge(tables, _read("smoke"))
+        tables = merge(tables, read_preset("smoke"))
     settings = parse(Settings, override(tables, assignments), "demo")
     settings.spec()
     return settings
@@ -103,12 +113,14 @@ def trained(settings: Settings) -> tuple[Role, ...]:
     return tuple(role for role in ROLES if role in settings.spec().trained_roles)
 
 
-def _read(name: str) -> dict[str, Any]:
+def read_preset(name: str) -> dict[str, Any]:
+    """The tables of one of the demo's own files."""
     return tomllib.loads((PRESETS / f"{name}.toml").read_text())
 
 
-def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`base` with the keys of `over` laid over it, section by section."""
     both = {
-        k: _merge(base[k], v) if isinstance(v, dict) and isinstance(base.get(k), dict) else v for k, v in over.items()
+        k: merge(base[k], v) if isinstance(v, dict) and isinstance(base.get(k), dict) else v for k, v in over.items()
     }
     return {**base, **both}

@@ -10,7 +10,7 @@ from rich.progress import Progress, TaskID
 from shared.cli.demo.settings import Settings
 from shared.errors import UserError
 from shared.process import end_with_parent
-from shared.schemas import ROLES, Role
+from shared.schemas import Role
 
 GATE_EXIT = 3
 
@@ -21,9 +21,11 @@ class GateFailed(UserError):
 
 async def warm_up(folder: Path, settings: Settings, progress: Progress) -> dict[Role, Path]:
     """The model folder of each role; what an earlier start has finished is used again."""
-    models = {role: settings.warmup.models.get(role, folder / "warmup" / role) for role in ROLES}
+    models = {role: settings.warmup.models.get(role, folder / "warmup" / role) for role in settings.roles}
     todo = [
-        role for role in ROLES if role not in settings.warmup.models and not (models[role] / "warmup.json").exists()
+        role
+        for role in settings.roles
+        if role not in settings.warmup.models and not (models[role] / "warmup.json").exists()
     ]
     bars = {role: progress.add_task(f"warm-up {role}", total=1.0, note="starting") for role in todo}
     try:
