@@ -13,7 +13,7 @@ from shared.policy.framing import Decoder, Message, encode
 from shared.policy.worker import work
 
 START_S = 300.0
-"""Loading a model."""
+"""Importing torch; loading a model."""
 CALL_S = 3600.0
 CLOSE_S = 10.0
 CHUNK = 2**20
@@ -45,16 +45,21 @@ class Child:
 
     @classmethod
     async def spawn(cls, kind: str, settings: dict[str, Any], log: Path, threads: int) -> "Child":
-        """Start the process; it answers nothing before `ready` has returned. `close` it, whatever happens next."""
+        """Start the process; it answers nothing before `ready` has returned. `close` it, whatever happens next.
+
+        Unavailable where torch cannot be imported here.
+        """
         _make(log)
         prepare()
         ours, theirs = socketpair()
         with theirs:
             streams = await asyncio.open_connection(sock=ours, limit=CHUNK)
             try:
-                process = await asyncio.to_thread(fork, work, kind, theirs, log)
-            except BaseException:
+                process = await asyncio.wait_for(asyncio.to_thread(fork, work, kind, theirs, log), START_S)
+            except BaseException as error:
                 streams[1].close()  # where it was started, this ends it
+                if isinstance(error, (EOFError, OSError)):
+                    raise Unavailable(f"no {kind} was forked: torch could not be imported ({error!r})") from None
                 raise
         child = cls(kind, process, log, streams)
         child._send({"settings": settings | {"threads": threads}})
