@@ -59,15 +59,23 @@ class Toolbox:
         Our own errors but InvalidInput, `Unavailable` above all, pass through: they say that the infrastructure failed
         and not the model, and the caller aborts.
         """
+        checked = self._checked(name, arguments)
+        return checked if isinstance(checked, ToolResult) else await self._run(*checked, timeout_s)
+
+    def refusal(self, name: str, arguments: Mapping[str, Any]) -> ToolResult | None:
+        """What `call` answers without running anything: to an unknown tool, or to bad arguments; else None."""
+        checked = self._checked(name, arguments)
+        return checked if isinstance(checked, ToolResult) else None
+
+    def _checked(self, name: str, arguments: Mapping[str, Any]) -> tuple[Tool, dict[str, Any]] | ToolResult:
         tool = self._tools.get(name)
         if tool is None:
             return ToolResult("error", f"There is no tool {name[:64]!r}. The tools: {', '.join(self._tools)}.")
         try:
-            valid = tool.arguments.validate_python(dict(arguments))
+            return tool, tool.arguments.validate_python(dict(arguments))
         except ValidationError as error:
             faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
             return ToolResult("error", bounded(f"Bad arguments of {name}: {'; '.join(faults)}."))
-        return await self._run(tool, valid, timeout_s)
 
     async def _run(self, tool: Tool, valid: dict[str, Any], timeout_s: float | None) -> ToolResult:
         positional = (self._context,) if tool.takes_context else ()
@@ -78,16 +86,26 @@ class Toolbox:
                 else:
                     value = await asyncio.to_thread(tool.function, *positional, **valid)
         except TimeoutError:
-            return ToolResult("timeout", f"{tool.name} did not answer in time.")
+            return timed_out(tool.name)
         except (ToolError, InvalidInput) as error:
             return ToolResult("error", bounded(str(error)))
         except TandemError:
             raise
         except Exception as error:  # a tool is the user's code: its fault is a state that the model sees
             log.warning("tool failed", tool=tool.name, exc_info=error)
-            return ToolResult("error", f"{tool.name} failed.")
+            return failed(tool.name)
         result = value if isinstance(value, ToolResult) else ToolResult("ok", str(value))
         return ToolResult(result.state, bounded(result.content))
+
+
+def timed_out(name: str) -> ToolResult:
+    """What a tool comes to that was slower than its deadline."""
+    return ToolResult("timeout", f"{name} did not answer in time.")
+
+
+def failed(name: str) -> ToolResult:
+    """What a tool comes to that raised what is no `ToolError`; the reason is in the log, and not the model's."""
+    return ToolResult("error", f"{name} failed.")
 
 
 def _tool(name: str, function: Callable[..., Any]) -> Tool:

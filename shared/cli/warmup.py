@@ -1,12 +1,13 @@
-"""`tandem warmup`: supervised warm-up of one role on its environment's demonstrations, up to its gates."""
+"""`tandem warmup`: supervised warm-up of one model on its environment's demonstrations, up to its gates."""
 
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from shared.environments.base import Team
 from shared.schemas.base import MAX_INTEGER, ROLES, Role
 
 if TYPE_CHECKING:  # torch is imported where it is needed: every command should not pay for it
@@ -23,8 +24,11 @@ def add_to(app: typer.Typer) -> None:
 
 
 def warmup(
-    role: Annotated[str, typer.Option(help="planner or executor.")],
     out: Annotated[Path, typer.Option(help="The Hugging Face folder to write.")],
+    role: Annotated[str | None, typer.Option(help="planner or executor, of a pair.")] = None,
+    team: Annotated[
+        str, typer.Option(help="pair; or one model: single, which has the tools itself, or unified, in both roles.")
+    ] = "pair",
     environment: Annotated[str, typer.Option(help="A name, or package.module:Class.")] = "atlas",
     option: Annotated[
         list[str] | None, typer.Option(help="An option of the environment, name=value; may be repeated.")
@@ -42,25 +46,25 @@ def warmup(
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "cpu",
     json_lines: Annotated[bool, typer.Option("--json", help="Print events as JSON lines.")] = False,
 ) -> None:
-    """Teach one role the format of its environment; exit code 3 where its gate does not hold.
+    """Teach a model the format of its environment; exit code 3 where its gate does not hold.
 
-    Example: tandem warmup --role planner --out runs/warmup/planner
+    Examples: tandem warmup --role planner --out models/planner; tandem warmup --team single --out models/single
     """
-    if role not in ROLES:
-        raise typer.BadParameter(f"{role!r} is none of {', '.join(ROLES)}", param_hint="--role")
+    of_team, of_role = _team(team), _role(team, role)
     from shared.config import override
     from shared.environments.registry import load_environment
     from shared.policy.model import resolve_device, set_threads
     from shared.policy.warmup.run import GateFailed, warm_up
 
     where = resolve_device(device)
-    set_threads(threads, f"warmup {role}", where)
-    loaded = load_environment(environment, override({}, option or []))
-    with _Reporter(role, json_lines) as reporter:
+    name = of_role if of_team == "pair" else of_team
+    set_threads(threads, f"warmup {name}", where)
+    loaded = load_environment(environment, override({}, option or [])).of_team(of_team)
+    with _Reporter(of_role, name, json_lines) as reporter:
         try:
             result = warm_up(
                 loaded,
-                role,
+                of_role,
                 out,
                 seed=seed,
                 model_folder=model,
@@ -77,11 +81,31 @@ def warmup(
     reporter.done(result)
 
 
+def _team(team: str) -> Team:
+    for known in get_args(Team):
+        if team == known:
+            return known
+    raise typer.BadParameter(f"{team!r} is none of {', '.join(get_args(Team))}", param_hint="--team")
+
+
+def _role(team: str, role: str | None) -> Role:
+    """A team of one model has the planner's place: the planner server serves it."""
+    if team != "pair":
+        if role not in (None, "planner"):
+            raise typer.BadParameter(f"the model of the team {team} has no role but planner", param_hint="--role")
+        return "planner"
+    for known in ROLES:
+        if role == known:
+            return known
+    raise typer.BadParameter(f"{role!r} is none of {', '.join(ROLES)}", param_hint="--role")
+
+
 class _Reporter:
     """Progress as JSON lines, or as a bar on stderr."""
 
-    def __init__(self, role: Role, json_lines: bool) -> None:
+    def __init__(self, role: Role, name: str, json_lines: bool) -> None:
         self._role = role
+        self._name = name
         self._json = json_lines
         self._bar: Any = None
 
@@ -98,7 +122,7 @@ class _Reporter:
             )
             self._bar = Progress(*columns, console=Console(stderr=True))
             self._bar.start()
-            self._task = self._bar.add_task(f"warm-up {self._role}", total=1.0, note="")
+            self._task = self._bar.add_task(f"warm-up {self._name}", total=1.0, note="")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -125,7 +149,7 @@ class _Reporter:
             self._print("done", **{key: value for key, value in result.items() if key != "role"})
         else:
             measured = "  ".join(f"{name} {value:.3f}" for name, value in result["measured"].items())
-            print(f"warm-up of the {self._role}: {result['steps']} steps  {measured}".rstrip())
+            print(f"warm-up of the {self._name}: {result['steps']} steps  {measured}".rstrip())
 
     def _print(self, event: str, **fields: Any) -> None:
         print(json.dumps({"event": event, "role": self._role, **fields}), flush=True)

@@ -27,11 +27,12 @@ Name it `package.module:Class`, or register it with an entry point in the group 
 come from a JSONL file (jsonl.py). With a curriculum (shared/policy/warmup), `tandem warmup` teaches a model its format.
 """
 
+import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from shared.errors import UserError
 from shared.schemas.base import Role
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+Team = Literal["pair", "single", "unified"]
+"""`pair`: a planner, and an executor with the tools. `single`: one model with the tools, in the planner's place.
+`unified`: one model in both roles."""
 ResultState = Literal["ok", "error", "timeout", "limit"]
 
 
@@ -122,6 +126,14 @@ class Environment(ABC):
     name: ClassVar[str]
     describe_tools: bool = True
     """Whether the protocol and the tools are described in the system message; False where the model knows them."""
+    team: Team = "pair"
+    """Whose environment this is: what a role is told and taught may depend on it. Set by `of_team`."""
+
+    def of_team(self, team: Team) -> Self:
+        """The same environment as the models of `team` meet it; this one stays as it is."""
+        other = copy.copy(self)
+        other.team = team
+        return other
 
     @abstractmethod
     def task(self, split: Split, seed: int, index: int) -> Task:
@@ -136,11 +148,11 @@ class Environment(ABC):
         return sum(weight * judge(trace) for weight, judge in self._rewards("expert"))
 
     def system_prompt(self, role: Role) -> str:
-        """What each role is told first; the tools are described after it."""
+        """What each role is told first; the tools are described after it. A single model is the planner."""
         return ""
 
     def curriculum(self, role: Role) -> "Curriculum | None":
-        """What `tandem warmup` teaches this role; None: there is no warm-up for it."""
+        """What `tandem warmup` teaches this role; None: there is no warm-up for it. A single model is the planner."""
         return None
 
     def tools(self) -> dict[str, Callable[..., Any]]:

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from shared.agents.limits import Limits
 from shared.environments.base import Split, ToolResult
 from shared.policy.warmup.conversation import Conversation, Row
+from shared.policy.warmup.faults import Fault
 from shared.policy.warmup.pace import Pace
 
 Thresholds = dict[str, float]
@@ -34,8 +35,12 @@ class Curriculum:
     """Planner only: a perfect executor's answer to a subtask, for the format gate."""
     subtask: Callable[[Split, random.Random], str] | None = None
     """Executor only: a subtask that a planner might delegate, for the format gate."""
+    right: Callable[[Split, str, str], float] | None = None
+    """Executor only: whether an answer to a subtask is right, in [0, 1]; measured, and no gate."""
+    fault: Callable[[random.Random, str], Fault | None] | None = None
+    """A fault for an episode about what is asked, to measure how many recover; None where there is no place for one."""
     limits: Limits = field(default_factory=Limits)
     """Of the episodes of the format gate."""
     pace: Pace = field(default_factory=Pace)
     thresholds: Thresholds = field(default_factory=dict)
-    """The least value of each measured figure (`lookup`, `format`) that passes."""
+    """The least value of each measured figure (`lookup`, `format`, `recovery_format`) that passes."""

@@ -1,21 +1,13 @@
-"""Which demonstrations a warm-up goes over: endless fresh ones, or a few again and again; and how each begins."""
+"""Which demonstrations a warm-up goes over: endless fresh ones, or a few again and again."""
 
 import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from shared.environments.base import Environment
 from shared.policy.warmup.conversation import Conversation
 from shared.policy.warmup.curriculum import Curriculum
-from shared.schemas.base import Role
 
 Draw = Callable[[random.Random], Conversation]
-
-
-def instructed(curriculum: Curriculum, environment: Environment, role: Role) -> Curriculum:
-    """Each demonstration under the environment's instructions, as every rollout begins."""
-    system, draw = environment.system_prompt(role), curriculum.demonstration
-    return replace(curriculum, demonstration=lambda rng: replace(draw(rng), system=system))
 
 
 def limited(curriculum: Curriculum, count: int, seed: int) -> Curriculum:

@@ -1,61 +1,58 @@
-"""What a warmed-up model must hold before reinforcement learning, measured on validation tasks."""
+"""What a warmed-up model must hold before reinforcement learning, measured on validation tasks.
+
+Of each seat: the look-up; the share of episodes with a valid format; and, with a fault in each, how many recover.
+"""
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import torch
 from transformers import PreTrainedModel
 
-from shared.agents.chat import ChatFormat
-from shared.agents.loop import Episode, run_agent
-from shared.agents.toolbox import Toolbox
-from shared.environments.base import Environment, Split, ToolContext, ToolResult
 from shared.policy.logprobs import trained_logprobs
-from shared.policy.types import Sampler, SamplingParams
 from shared.policy.warmup.conversation import Row
-from shared.policy.warmup.curriculum import Curriculum
+from shared.policy.warmup.episodes import Ended, faulty_runs, runs
 from shared.policy.warmup.lockstep import LockstepSampler
 from shared.policy.warmup.loop import collate, count_sure
-from shared.schemas.base import Role
+from shared.policy.warmup.seat import Seat
 
 EPISODES = 200
 LOOKUP_ROWS = 128
+Figures = dict[str, float]
 
 
-async def delegate(context: Callable[[Split, str], ToolResult], task: str) -> ToolResult:
-    """Give a subtask to the executor, which has tools; its answer comes back."""
-    return context("validation", task)
+def measure(model: PreTrainedModel, seats: Sequence[Seat], seed: int) -> tuple[Figures, dict[str, Figures]]:
+    """The figures of all seats, and how many recovered from each kind of fault; of two seats each is named by its role.
 
-
-DELEGATE = Toolbox({"delegate": delegate})
-"""As the planner server describes it, with a curriculum's perfect partner behind it."""
-
-
-def measure(
-    model: PreTrainedModel, chat: ChatFormat, environment: Environment, role: Role, curriculum: Curriculum, seed: int
-) -> dict[str, float]:
-    """`lookup`: share of names found; `format`: share of episodes whose format is valid at temperature 1.
-
-    A figure for which the curriculum has no means is left out. `correct` and `turns` are for the reader, not gates.
+    A figure for which a curriculum has no means is left out. Only those with a threshold are gates.
     """
-    figures: dict[str, float] = {}
-    if curriculum.lookup is not None:
-        rng = random.Random(f"lookup/{seed}")
-        figures["lookup"] = lookup(model, [curriculum.lookup(rng) for _ in range(LOOKUP_ROWS)])
-    runs = _planner_runs if role == "planner" else _executor_runs
-    episodes = runs(chat, environment, curriculum, seed)
-    if episodes:
-        figures |= asyncio.run(_format(model, episodes, seed))
-    return figures
+    figures: Figures = {}
+    recovery: dict[str, Figures] = {}
+    for seat in seats:
+        before = f"{seat.role}_" if len(seats) > 1 else ""
+        of_seat, by_fault = _measure(model, seat, seed)
+        figures |= {before + name: value for name, value in of_seat.items()}
+        recovery |= {before + kind: value for kind, value in by_fault.items()}
+    return figures, recovery
 
 
-def faults(figures: Mapping[str, float], thresholds: Mapping[str, float]) -> list[str]:
-    """What of `thresholds` does not hold, in words."""
+def thresholds(seats: Sequence[Seat]) -> Figures:
+    """The least value of each figure that passes, named as in `measure`."""
+    return {
+        f"{seat.role}_{name}" if len(seats) > 1 else name: least
+        for seat in seats
+        for name, least in seat.curriculum.thresholds.items()
+    }
+
+
+def shortfalls(figures: Mapping[str, float], least: Mapping[str, float]) -> list[str]:
+    """What of the thresholds `least` does not hold, in words."""
     return [
-        f"{name} {figures[name]:.3f}, at least {least:g} is needed"
-        for name, least in thresholds.items()
-        if figures[name] < least
+        f"{name} {figures[name]:.3f}, at least {value:g} is needed"
+        for name, value in least.items()
+        if figures[name] < value
     ]
 
 
@@ -66,62 +63,33 @@ def lookup(model: PreTrainedModel, rows: list[Row]) -> float:
     return count_sure(trained_logprobs(model, tokens, learned, temperature=1.0), learned) / int(learned.sum())
 
 
-EpisodeRun = Callable[[Sampler], Awaitable[tuple[Episode, float | None]]]
+def _measure(model: PreTrainedModel, seat: Seat, seed: int) -> tuple[Figures, dict[str, Figures]]:
+    figures: Figures = {}
+    draw = seat.curriculum.lookup
+    if draw is not None:
+        rng = random.Random(f"lookup/{seed}")
+        figures["lookup"] = lookup(model, [draw(rng) for _ in range(LOOKUP_ROWS)])
+    episodes = runs(seat, seed, EPISODES)
+    if episodes:
+        ended = asyncio.run(LockstepSampler(model, seed).run(episodes))
+        figures |= _shares(ended) | {"turns": sum(one.episode.turns for one in ended) / len(ended)}
+    faulty = faulty_runs(seat, seed, EPISODES)
+    met = [one for one in asyncio.run(LockstepSampler(model, seed).run(faulty)) if one.fault] if faulty else []
+    if not met:
+        return figures, {}
+    figures |= {f"recovery_{name}": value for name, value in _shares(met).items()}
+    return figures, _by_fault(met)
 
 
-async def _format(model: PreTrainedModel, episodes: list[EpisodeRun], seed: int) -> dict[str, float]:
-    results = await LockstepSampler(model, seed).run(episodes)
-    correct = [value for _, value in results if value is not None]
-    return {
-        "format": sum(episode.r_format for episode, _ in results) / len(results),
-        "turns": sum(episode.turns for episode, _ in results) / len(results),
-    } | ({"correct": sum(correct) / len(results)} if correct else {})
+def _shares(ended: Sequence[Ended]) -> Figures:
+    """The share with a valid format, and the mean correctness, where there is a judge."""
+    shares = {"format": sum(one.episode.r_format for one in ended) / len(ended)}
+    correct = [one.correct for one in ended if one.correct is not None]
+    return shares | ({"correct": sum(correct) / len(ended)} if correct else {})
 
 
-def _planner_runs(chat: ChatFormat, environment: Environment, curriculum: Curriculum, seed: int) -> list[EpisodeRun]:
-    """Planner episodes on validation tasks, with a perfect partner."""
-    partner = curriculum.partner
-    if partner is None:
-        return []
-
-    def run(index: int) -> EpisodeRun:
-        task = environment.task("validation", seed, index)
-
-        async def episode(sampler: Sampler) -> tuple[Episode, float | None]:
-            done = await _run(
-                sampler, chat, DELEGATE.bound(partner), environment.system_prompt("planner"), task.query, curriculum
-            )
-            return done, environment.correctness(task, done.answer) if done.answer is not None else 0.0
-
-        return episode
-
-    return [run(index) for index in range(EPISODES)]
-
-
-def _executor_runs(chat: ChatFormat, environment: Environment, curriculum: Curriculum, seed: int) -> list[EpisodeRun]:
-    """Executor episodes on subtasks about validation entities, with the environment's own tools."""
-    subtask_of = curriculum.subtask
-    if subtask_of is None:
-        return []
-    rng = random.Random(f"subtasks/{seed}")
-    tools = Toolbox(environment.tools())
-
-    def run(index: int) -> EpisodeRun:
-        subtask = subtask_of("validation", rng)
-        toolbox = tools.bound(ToolContext(split="validation", task_id=f"gate-{seed}-{index}", subtask=subtask))
-
-        async def episode(sampler: Sampler) -> tuple[Episode, float | None]:
-            done = await _run(sampler, chat, toolbox, environment.system_prompt("executor"), subtask, curriculum)
-            return done, None
-
-        return episode
-
-    return [run(index) for index in range(EPISODES)]
-
-
-async def _run(
-    sampler: Sampler, chat: ChatFormat, toolbox: Toolbox, system: str, user: str, curriculum: Curriculum
-) -> Episode:
-    limits = curriculum.limits
-    params = SamplingParams(max_new_tokens=limits.max_new_tokens, temperature=1.0)
-    return await run_agent(sampler, chat, toolbox, system=system, user=user, limits=limits, params=params)
+def _by_fault(met: Sequence[Ended]) -> dict[str, Figures]:
+    kinds: defaultdict[str, list[Ended]] = defaultdict(list)
+    for one in met:
+        kinds[one.fault or ""].append(one)
+    return {kind: {"episodes": len(of_kind)} | _shares(of_kind) for kind, of_kind in sorted(kinds.items())}

@@ -9,13 +9,12 @@ from torch import Tensor
 from torch.optim import AdamW
 from transformers import PreTrainedModel
 
-from shared.agents.chat import ChatFormat
 from shared.policy.buckets import buckets
 from shared.policy.logprobs import trained_logprobs
 from shared.policy.optimizer import clip, zero_frozen
-from shared.policy.warmup.conversation import Row, render
-from shared.policy.warmup.curriculum import Curriculum
+from shared.policy.warmup.conversation import Row
 from shared.policy.warmup.pace import Pacer
+from shared.policy.warmup.seat import Seat
 
 BETAS = (0.9, 0.95)
 MAX_GRADIENT_NORM = 1.0
@@ -37,20 +36,22 @@ class Progress:
 
 def train(
     model: PreTrainedModel,
-    chat: ChatFormat,
-    curriculum: Curriculum,
+    seats: Sequence[Seat],
     seed: int,
     steps: int | None = None,
     report: Callable[[Progress], None] = lambda _: None,
 ) -> Pacer:
-    """Train `model` in place until the pace ends, or for `steps` steps. Deterministic on one machine and thread."""
-    pace = curriculum.pace
-    pacer = Pacer(pace, exercised=curriculum.exercise is not None)
+    """Train `model` in place at all its seats, at the pace of the first, until that ends, or for `steps` steps.
+
+    Deterministic on one machine and thread.
+    """
+    pace = seats[0].curriculum.pace
+    pacer = Pacer(pace, exercised=any(seat.curriculum.exercise is not None for seat in seats))
     optimizer = build_optimizer(model, pace.embedding_lr)
     rng = random.Random(seed)
     smoothed = 0.0
     while not (pacer.finished or pacer.failed or pacer.step == steps):
-        rows, exercises = draw_batch(curriculum, chat, pacer, rng)
+        rows, exercises = draw_batch(seats, pacer, rng)
         loss, lookup = accumulate(model, rows, exercises)
         zero_frozen(model)
         clip(model, MAX_GRADIENT_NORM)
@@ -77,17 +78,17 @@ def apply_step(optimizer: AdamW, lr: float) -> None:
     optimizer.zero_grad(set_to_none=True)
 
 
-def draw_batch(
-    curriculum: Curriculum, chat: ChatFormat, pacer: Pacer, rng: random.Random
-) -> tuple[list[Row], set[int]]:
-    """The rows of the next step, and the places of the exercises among them."""
+def draw_batch(seats: Sequence[Seat], pacer: Pacer, rng: random.Random) -> tuple[list[Row], set[int]]:
+    """The rows of the next step, each for any of the seats, and the places of the exercises among them."""
     rows, exercises = [], set()
-    for place in range(curriculum.pace.batch):
-        if curriculum.exercise is not None and rng.random() < pacer.exercises:
+    for place in range(pacer.pace.batch):
+        seat = seats[0] if len(seats) == 1 else rng.choice(seats)
+        exercise = seat.curriculum.exercise
+        if exercise is not None and rng.random() < pacer.exercises:
             exercises.add(place)
-            rows.append(curriculum.exercise(rng, pacer.phase == "skewed"))
+            rows.append(exercise(rng, pacer.phase == "skewed"))
         else:
-            rows.append(render(chat, curriculum.demonstration(rng)))
+            rows.append(seat.demonstration(rng))
     return rows, exercises
 
 

@@ -1,8 +1,8 @@
-"""One warm-up, start to end: model and tokenizer, training, gates, and the folder with `warmup.json`."""
+"""One warm-up, start to end: model and tokenizer, its seats, training, gates, and the folder with `warmup.json`."""
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,17 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from shared.agents.chat import ChatFormat
-from shared.agents.toolbox import Toolbox
 from shared.config import parse
 from shared.environments.base import Environment
 from shared.errors import UserError
 from shared.policy.model import load_model, parameter_count
 from shared.policy.tokenizer import load_tokenizer
 from shared.policy.warmup.curriculum import Curriculum
-from shared.policy.warmup.demonstrations import instructed, limited
-from shared.policy.warmup.gates import DELEGATE, faults, measure
+from shared.policy.warmup.demonstrations import limited
+from shared.policy.warmup.gates import measure, shortfalls, thresholds
 from shared.policy.warmup.loop import Progress, train
-from shared.policy.warmup.pace import Pace
+from shared.policy.warmup.pace import Pace, Pacer
+from shared.policy.warmup.seat import Seat, check_calls, roles_of, take_seat
 from shared.policy.weights import save_weights
 from shared.schemas.base import Role
 
@@ -45,33 +44,36 @@ def warm_up(
     device: torch.device | None = None,
     report: Callable[[Progress], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Warm up one role, and write a Hugging Face folder to `out`; returns what its `warmup.json` says.
+    """Warm up the model of `role`, and write a Hugging Face folder to `out`; returns what its `warmup.json` says.
 
-    With `steps`, just so many, and no gate: a trial run. With `demonstrations`, that many are drawn once, and nothing
-    else is learned. `pace` replaces fields of the curriculum's.
+    The team is the environment's (`Environment.of_team`); a team of one model has the role planner. With `steps`, just
+    so many, and no gate: a trial run. With `demonstrations`, that many are drawn once, and nothing else is learned.
+    `pace` replaces fields of the curriculum's.
 
     GateFailed names each figure that does not hold; the folder is then complete but for `warmup.json`, whose content is
     in `warmup.failed.json`.
     """
-    curriculum = _curriculum(environment, role, seed, demonstrations, pace or {})
+    curricula = {
+        one: _curriculum(environment, one, seed, demonstrations, pace or {}) for one in roles_of(environment, role)
+    }
     out.mkdir(parents=True, exist_ok=True)
     for name in (RESULT, FAILED_RESULT):
         (out / name).unlink(missing_ok=True)
     torch.manual_seed(seed)
-    model, tokenizer = _start(environment, role, curriculum, model_folder, device or torch.device("cpu"))
-    chat = ChatFormat(tokenizer, _schemas(environment, role))
-    chat.check()
+    model, tokenizer = _start(environment, curricula[role], model_folder, device or torch.device("cpu"))
+    seats = [take_seat(environment, one, curriculum, tokenizer) for one, curriculum in curricula.items()]
     started = time.process_time()
     model.train()
-    pacer = train(model, chat, curriculum, seed, steps, report)
+    pacer = train(model, seats, seed, steps, report)
     model.eval()
     seconds = time.process_time() - started
     gated = steps is None
-    figures = measure(model, chat, environment, role, curriculum, seed) if gated and not pacer.failed else {}
+    figures, recovery = measure(model, seats, seed) if gated and not pacer.failed else ({}, {})
     save_weights(model, out)
     tokenizer.save_pretrained(out)
     result = {
         "environment": environment.name,
+        "team": environment.team,
         "role": role,
         "seed": seed,
         "demonstrations": demonstrations,
@@ -81,14 +83,17 @@ def warm_up(
         "smoothed_lookup": pacer.lookup,
         "gated": gated,
         "measured": figures,
-        "thresholds": curriculum.thresholds,
+        "thresholds": thresholds(seats),
+        "recovery": recovery,
+        "limits": {seat.role: seat.curriculum.limits.model_dump() for seat in seats},
         "training_cpu_seconds": round(seconds, 2),
         "gate_cpu_seconds": round(time.process_time() - started - seconds, 2),
     }
-    wrong = _faults(pacer.failed, pacer.step, pacer.lookup, curriculum, figures) if gated else []
+    wrong = _shortfalls(pacer, seats, figures) if gated else []
     (out / (FAILED_RESULT if wrong else RESULT)).write_text(json.dumps(result, indent=2) + "\n")
     if wrong:
-        raise GateFailed(f"warm-up of the {role}: {'; '.join(wrong)} (seed {seed}; see {out / FAILED_RESULT})")
+        whose = f"the {role}" if environment.team == "pair" else f"the team {environment.team}"
+        raise GateFailed(f"warm-up of {whose}: {'; '.join(wrong)} (seed {seed}; see {out / FAILED_RESULT})")
     return result
 
 
@@ -98,14 +103,14 @@ def _curriculum(
     curriculum = environment.curriculum(role)
     if curriculum is None:
         raise UserError(f"environment {environment.name} has no warm-up for the {role}")
-    curriculum = instructed(curriculum, environment, role)
+    check_calls(environment, role, curriculum)
     if demonstrations is not None:
         curriculum = limited(curriculum, demonstrations, seed)
     return replace(curriculum, pace=parse(Pace, {**curriculum.pace.model_dump(), **pace}, "pace"))
 
 
 def _start(
-    environment: Environment, role: Role, curriculum: Curriculum, folder: Path | None, device: torch.device
+    environment: Environment, curriculum: Curriculum, folder: Path | None, device: torch.device
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if folder is not None:
         return load_model(folder, device), load_tokenizer(folder)
@@ -115,14 +120,8 @@ def _start(
     return model.to(device), tokenizer
 
 
-def _schemas(environment: Environment, role: Role) -> list[dict[str, Any]]:
-    if not environment.describe_tools:
-        return []
-    return Toolbox(environment.tools()).schemas() if role == "executor" else DELEGATE.schemas()
-
-
-def _faults(failed: bool, step: int, lookup: float, curriculum: Curriculum, figures: dict[str, float]) -> list[str]:
-    if failed:
-        gate = curriculum.pace.gate
-        return [f"the exercises' look-up is {lookup:.3f} after {step} steps, at least {gate:g} is needed"]
-    return faults(figures, curriculum.thresholds)
+def _shortfalls(pacer: Pacer, seats: Sequence[Seat], figures: Mapping[str, float]) -> list[str]:
+    if pacer.failed:
+        found, least = pacer.lookup, pacer.pace.gate
+        return [f"the exercises' look-up is {found:.3f} after {pacer.step} steps, at least {least:g} is needed"]
+    return shortfalls(figures, thresholds(seats))

@@ -37,6 +37,9 @@ def test_events_as_json_lines(start, tmp_path):
         (["--role", "planner", "--environment", "atlantis"], 2, "tandem: unknown environment 'atlantis'"),
         (["--role", "planner", "--environment", TAUGHT], 2, "tandem: environment taught makes no model of its own"),
         (["--role", "judge"], 2, "'judge' is none of planner, executor"),
+        ([], 2, "None is none of planner, executor"),
+        (["--team", "trio"], 2, "'trio' is none of pair, single, unified"),
+        (["--team", "single", "--role", "executor"], 2, "the model of the team single has no role but planner"),
         (["--role", "planner", "--option", "sped=1"], 2, "unexpected keyword argument 'sped'"),
     ],
 )

@@ -3,9 +3,11 @@
 import random
 from collections import Counter
 
+from shared.policy.tokenizer import load_tokenizer
 from shared.policy.warmup.conversation import Conversation
-from shared.policy.warmup.demonstrations import in_passes, instructed, limited
+from shared.policy.warmup.demonstrations import in_passes, limited
 from shared.policy.warmup.run import warm_up
+from shared.policy.warmup.seat import take_seat
 
 
 def test_every_pass_is_over_all_of_them_in_an_order_of_its_own():
@@ -26,10 +28,13 @@ def test_nothing_else_is_learned(taught):
     assert Counter(again.demonstration(rng) for _ in range(3)) == Counter(drawn[:3])
 
 
-def test_a_demonstration_begins_as_a_rollout_does(taught, monkeypatch):
-    monkeypatch.setattr(type(taught), "system_prompt", lambda self, role: f"You are the {role}.")
-    curriculum = instructed(taught.curriculum("planner"), taught, "planner")
-    assert curriculum.demonstration(random.Random(0)).system == "You are the planner."
+def test_a_demonstration_begins_as_a_rollout_does(taught, model_folder, monkeypatch):
+    monkeypatch.setattr(type(taught), "system_prompt", lambda self, role: f"1 {role}")
+    tokenizer = load_tokenizer(model_folder)
+    seat = take_seat(taught, "planner", taught.curriculum("planner"), tokenizer)
+    told = seat.chat.start("1 planner", "2")
+    assert told != seat.chat.start("", "2")
+    assert seat.demonstration(random.Random(0)).token_ids[: len(told)] == told
 
 
 def test_a_warm_up_takes_both_and_a_pace(taught, model_folder, tmp_path):

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from shared.agents.chat import ChatFormat
 from shared.policy.model import load_model
 from shared.policy.tokenizer import load_tokenizer
 from shared.policy.warmup import loop
 from shared.policy.warmup.conversation import Row
 from shared.policy.warmup.loop import accumulate, collate, count_sure, draw_batch, train
 from shared.policy.warmup.pace import Pacer
+from shared.policy.warmup.seat import take_seat
 
 
 @pytest.fixture
@@ -21,68 +21,71 @@ def model(model_folder):
 
 
 @pytest.fixture
-def chat(model_folder):
-    return ChatFormat(load_tokenizer(model_folder))
-
-
-@pytest.fixture
-def curriculum(taught):
-    return taught.curriculum("planner")
+def seat(taught, model_folder):
+    return take_seat(taught, "planner", taught.curriculum("planner"), load_tokenizer(model_folder))
 
 
 def weights(model):
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
 
-def test_it_ends_when_the_pace_ends_and_reports_each_step(model, chat, curriculum):
+def test_it_ends_when_the_pace_ends_and_reports_each_step(model, seat):
     seen = []
-    pacer = train(model, chat, curriculum, seed=0, report=seen.append)
+    pacer = train(model, [seat], seed=0, report=seen.append)
     assert [progress.step for progress in seen] == list(range(1, pacer.step + 1))
     assert pacer.finished or pacer.failed
     assert all(progress.loss > 0 for progress in seen)
 
 
-def test_just_so_many_steps(model, chat, curriculum):
-    assert train(model, chat, curriculum, seed=0, steps=2).step == 2
+def test_just_so_many_steps(model, seat):
+    assert train(model, [seat], seed=0, steps=2).step == 2
 
 
-def test_a_seed_gives_the_same_weights(model_folder, chat, curriculum):
+def test_a_seed_gives_the_same_weights(model_folder, seat):
     runs = []
     for seed in (1, 1, 2):
         model = load_model(model_folder, torch.device("cpu"))
-        train(model, chat, curriculum, seed=seed, steps=3)
+        train(model, [seat], seed=seed, steps=3)
         runs.append(weights(model))
     assert all(torch.equal(runs[0][name], runs[1][name]) for name in runs[0])
     assert any(not torch.equal(runs[0][name], runs[2][name]) for name in runs[0])
 
 
-def test_frozen_rows_stay_and_the_others_learn(model, chat, curriculum):
+def test_frozen_rows_stay_and_the_others_learn(model, seat):
     model.config.frozen_embedding_rows = [3, 9]
     before = model.get_input_embeddings().weight.detach().clone()
-    train(model, chat, curriculum, seed=0, steps=3)
+    train(model, [seat], seed=0, steps=3)
     after = model.get_input_embeddings().weight.detach()
     assert torch.equal(before[3:9], after[3:9])
     assert not torch.equal(before, after)
 
 
-def test_embeddings_may_learn_more_slowly(model_folder, chat, curriculum):
+def test_embeddings_may_learn_more_slowly(model_folder, seat):
     moved = []
     for share in (1.0, 0.1):
         model = load_model(model_folder, torch.device("cpu"))
         before = weights(model)
-        pace = curriculum.pace.model_copy(update={"embedding_lr": share})
-        train(model, chat, replace(curriculum, pace=pace), seed=0, steps=1)
+        pace = seat.curriculum.pace.model_copy(update={"embedding_lr": share})
+        train(model, [replace(seat, curriculum=replace(seat.curriculum, pace=pace))], seed=0, steps=1)
         moved.append({name: float((weight - before[name]).abs().max()) for name, weight in weights(model).items()})
     for name in moved[0]:
         expected = 0.1 if name == "model.embed_tokens.weight" else 1.0
         assert moved[1][name] == pytest.approx(expected * moved[0][name], rel=1e-3), name
 
 
-def test_a_batch_holds_the_share_of_exercises(chat, curriculum):
-    pacer = Pacer(curriculum.pace.model_copy(update={"exercises": 0.5}), exercised=True)
+def test_a_batch_holds_the_share_of_exercises(seat):
+    pacer = Pacer(seat.curriculum.pace.model_copy(update={"exercises": 0.5}), exercised=True)
     rng = random.Random(0)
-    counts = [len(draw_batch(curriculum, chat, pacer, rng)[1]) for _ in range(200)]
-    assert sum(counts) / 200 / curriculum.pace.batch == pytest.approx(0.5, abs=0.06)
+    counts = [len(draw_batch([seat], pacer, rng)[1]) for _ in range(200)]
+    assert sum(counts) / 200 / seat.curriculum.pace.batch == pytest.approx(0.5, abs=0.06)
+
+
+def test_a_model_of_two_seats_has_rows_of_both(seat):
+    marked = [replace(seat, curriculum=replace(seat.curriculum, exercise=lambda rng, skewed, m=m: m)) for m in "ab"]
+    pacer = Pacer(seat.curriculum.pace.model_copy(update={"exercises": 1.0, "batch": 100}), exercised=True)
+    rows, exercises = draw_batch(marked, pacer, random.Random(0))
+    assert len(exercises) == 100
+    assert 30 < rows.count("a") < 70
 
 
 ROWS = [

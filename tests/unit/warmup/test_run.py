@@ -7,10 +7,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from planner_server.rollout import DELEGATE as SERVED_DELEGATE
+from planner_server.delegation import DELEGATE as SERVED_DELEGATE
+from shared.agents.toolbox import Toolbox
 from shared.errors import UserError
-from shared.policy.warmup.gates import DELEGATE, faults, measure
+from shared.policy.warmup.gates import measure, shortfalls
 from shared.policy.warmup.run import FAILED_RESULT, RESULT, GateFailed, warm_up
+from shared.policy.warmup.seat import Seat, tools_of
 from tests.parity_environment import Parity, save_model
 
 
@@ -85,6 +87,11 @@ def test_an_environment_without_a_curriculum(tmp_path):
         warm_up(Parity(), "planner", tmp_path / "out")
 
 
+def test_a_single_model_is_not_taught_to_delegate(taught, model_folder, tmp_path):
+    with pytest.raises(UserError, match="taught has no warm-up for the team single: its demonstrations call delegate"):
+        warm_up(taught.of_team("single"), "planner", tmp_path / "out", model_folder=model_folder)
+
+
 def test_no_model_to_start_from(taught, tmp_path):
     with pytest.raises(UserError, match="environment taught makes no model of its own: name a folder with --model"):
         warm_up(taught, "planner", tmp_path / "out")
@@ -106,17 +113,17 @@ def test_a_missing_model_folder_is_named(taught, tmp_path):
         ),
     ],
 )
-def test_faults(figures, expected):
-    assert faults(figures, {"lookup": 0.95, "format": 0.8}) == expected
+def test_shortfalls(figures, expected):
+    assert shortfalls(figures, {"lookup": 0.95, "format": 0.8}) == expected
 
 
 def test_without_means_nothing_is_measured(taught, model_folder):
     curriculum = replace(taught.curriculum("planner"), lookup=None, partner=None)
-    assert measure(None, None, taught, "planner", curriculum, 0) == {}
+    assert measure(None, [Seat("planner", taught, curriculum, None, None)], 0) == ({}, {})
 
 
-def test_the_planner_is_told_of_delegate_as_the_server_tells_it():
-    assert DELEGATE.schemas() == SERVED_DELEGATE.schemas()
+def test_the_planner_is_told_of_delegate_as_the_server_tells_it(taught):
+    assert Toolbox(tools_of(taught, "planner")).schemas() == SERVED_DELEGATE.schemas()
 
 
 @pytest.mark.parametrize("role", ["planner", "executor"])
