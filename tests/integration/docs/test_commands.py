@@ -6,45 +6,35 @@ import subprocess
 import sys
 import tomllib
 from functools import cache
+from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ray.scripts.scripts import cli as ray
+from typer.main import get_command
 
 from executor_server.config import ExecutorConfig
 from planner_server.config import PlannerConfig
 from shared.cli.demo.services import Services
 from shared.cli.demo.settings import load_settings
 from shared.cli.demo_llm.settings import load_settings as load_llm_settings
+from shared.cli.main import build
 from shared.config import load
-from tests.integration.docs.markdown import PAGES, ROOT, blocks, spans
-from tests.integration.docs.test_readme import WALK
+from tests.integration.docs.markdown import PAGES, ROOT, blocks
+from tests.integration.docs.shell import SHELL, Mark, commands, mark, shell_blocks
 
 BIN = Path(sys.executable).parent
-HEADS = ("make", "tandem", "python", "pip", ".ci/run")
-OTHERS = ("curl",)
+OTHERS = ("curl", "docker", "python3")
+"""Not ours. Each line of docker is looked at by tests/integration/deploy/test_page.py."""
+VLLM = "/opt/vllm/bin/"
+"""vLLM's own environment; `make test-vllm` runs a server in one."""
 DEMOS = ("demo", "demo-llm")
-
-
-def shown() -> dict[str, list[str]]:
-    """Every command of the pages as words, by the page and the command itself."""
-    found = {}
-    for page in PAGES:
-        of_shell = [block.text for block in blocks(page) if block.language in ("bash", "indented")]
-        lines = [line for text in of_shell for line in commands(text)]
-        lines += [span for span in spans(page) if span.split()[0] in HEADS and " " in span]
-        for line in lines:
-            if words := shlex.split(line, comments=True):
-                found[f"{page.relative_to(ROOT)}: {line}"] = [words[0].removeprefix(".venv/bin/"), *words[1:]]
-    return found
-
-
-def commands(text: str) -> list[str]:
-    """The lines of a block, continued ones joined; none of the walk-through, which a test runs as a whole."""
-    return [] if text == WALK[0].text else text.replace("\\\n", " ").splitlines()
-
-
-COMMANDS = shown()
+COMMANDS = commands()
+TANDEM = get_command(build())
+SETTABLE = "".join(file.read_text() for file in [*ROOT.glob("deploy/*.yaml"), *ROOT.glob("shared/cli/*.py")])
+SETTABLE += (ROOT / "deploy" / "secrets.sh").read_text()
 
 
 @cache
@@ -59,9 +49,23 @@ def usage(*command: str) -> str:
 
 def check_options(words: list[str], *command: str) -> None:
     text = usage(*command)
-    options = [word.partition("=")[0] for word in words if word.startswith("--")]
-    unknown = [option for option in options if not re.search(rf"{option}\b", text)]
-    assert unknown == [], text
+    assert [option for option in options(words) if not re.search(rf"{option}\b", text)] == [], text
+
+
+def check_tandem(words: list[str], tmp_path: Path) -> None:
+    """Of the command itself, without starting it: the words up to the first that is no command's name."""
+    command: Any = TANDEM
+    while words and words[0] in getattr(command, "commands", {}):
+        command, *words = command.commands[words[0]], *words[1:]
+    assert not hasattr(command, "commands") or not words or words[0].startswith("-"), words
+    known = {"--help"} | {option for parameter in command.params for option in parameter.opts}
+    assert {*options(words)} <= known | {option for p in command.params for option in p.secondary_opts}
+    if command.name in DEMOS:
+        check_overrides(words, tmp_path, command.name)
+
+
+def options(words: list[str]) -> list[str]:
+    return [word.partition("=")[0] for word in words if word.startswith("--")]
 
 
 def check_overrides(words: list[str], folder: Path, command: str) -> None:
@@ -84,14 +88,13 @@ def test_a_command_is_known(shown: str, tmp_path: Path):
             given = dict(variable.split("=", 1) for variable in variables)
             assert all(re.search(rf"^{name} \?=", text, flags=re.MULTILINE) for name in given)
             if target in DEMOS:
-                check_options(shlex.split(given.get("ARGS", "")), "tandem", target)
-                check_overrides(shlex.split(given.get("ARGS", "")), tmp_path, target)
-        case "tandem", ["keys", action, *arguments]:
-            check_options(arguments, "tandem", "keys", action)
-        case "tandem", [command, *arguments]:
-            check_options(arguments, "tandem", command)
-            if command in DEMOS:
-                check_overrides(arguments, tmp_path, command)
+                check_tandem([target, *shlex.split(given.get("ARGS", ""))], tmp_path)
+        case "tandem", _:
+            check_tandem(words, tmp_path)
+        case "python", ["-m", "pytest", folder, *_]:
+            assert (ROOT / folder).is_dir()
+        case "python", ["-m", module, *arguments] if not any(word.startswith("-") for word in arguments):
+            assert find_spec(module)
         case "python", ["-m", module, *arguments]:
             commands = list(takewhile(lambda word: not word.startswith("-"), arguments))
             implied = ["serve"] if module == "sync_service" and not commands else []
@@ -102,9 +105,37 @@ def test_a_command_is_known(shown: str, tmp_path: Path):
         case "pip", ["install", package]:
             extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
             assert package in {f"tandem-cotrain[{extra}]" for extra in extras}
+        case "ray", [action, *arguments]:
+            ray.commands[action].make_context(action, arguments)
+        case "export", _:
+            names = [word.partition("=")[0] for word in words if "=" in word]
+            assert [name for name in names if name not in SETTABLE] == []
+        case "cd", [folder]:
+            assert (ROOT / folder).is_dir()
         case _:
-            assert head in OTHERS or (ROOT / head).is_file()
+            assert head in OTHERS or head.startswith(VLLM) or (ROOT / head).is_file()
 
 
 def test_commands_are_found():
-    assert {words[0] for words in COMMANDS.values()} >= {"make", "tandem", "python", "pip"}
+    assert {words[0] for words in COMMANDS.values()} >= {"make", "tandem", "python", "pip", "ray", "docker"}
+
+
+def test_no_command_is_in_a_block_that_is_not_looked_at():
+    heads = ("make", "tandem", "python", "pip", "ray", "docker", "curl", "export")
+    others = [block for page in PAGES for block in blocks(page) if block.language not in SHELL]
+    assert [str(block) for block in others if block.text.split(maxsplit=1)[0] in heads] == []
+
+
+MARKS = [found for block in shell_blocks() if (found := mark(block))]
+
+
+@pytest.mark.parametrize("found", MARKS, ids=lambda found: str(found.block))
+def test_a_mark_names_a_test_that_knows_the_page_or_the_command(found: Mark):
+    text = found.test.read_text()
+    assert "def test_" in text
+    if found.how == "run":
+        assert found.block.page.name in text
+
+
+def test_a_note_of_commands_is_a_mark():
+    assert [str(block) for block in shell_blocks() if block.note and mark(block) is None] == []

@@ -23,7 +23,8 @@ from tests.integration.docs.markdown import ROOT, blocks
 from tests.unit.agents.small_tokenizers import byte_level
 
 PAGE = ROOT / "docs" / "tutorial-environment.md"
-FILES = {block.note.split()[-1]: block.text for block in blocks(PAGE) if block.note and block.language != "text"}
+NAMED = [block for block in blocks(PAGE) if block.note and block.language not in ("text", "bash")]
+FILES = {block.note.split()[-1]: block.text for block in NAMED}
 (OUTPUT,) = [block.text for block in blocks(PAGE, "text")]
 
 
