@@ -1,9 +1,9 @@
 """The three kinds of team, as the planner's server builds them: who has the tools, and who answers a delegation.
 
-    pair      the planner delegates, and the executor's server answers
-    single    one model that has the environment's tools itself, and delegates to nobody
-    unified   one policy that delegates to itself: the same sampler runs the executor's episode, by the executor's
-              instructions, tools and limits (WideSeek's training)
+pair      the planner delegates, and the executor's server answers
+single    one model that has the environment's tools itself, and delegates to nobody
+unified   one policy that delegates to itself: the same sampler runs the executor's episode, by the executor's
+          instructions, tools and limits (WideSeek's training)
 """
 
 from collections.abc import Callable

@@ -52,6 +52,17 @@ class Parity(Environment):
         return float(trace.answer.isdigit() and int(trace.answer) % 2 == 0)
 
 
+class OneVocabulary(Parity):
+    """The tool is called as the planner delegates: one model has the words of a whole team."""
+
+    name = "one-vocabulary"
+
+    @tool
+    def delegate(self, context: ToolContext, task: str) -> str:
+        """The text itself."""
+        return task
+
+
 class Stubborn(Parity):
     """The tool fails for `1`, gives up in time for `2`, and never returns for `3`."""
 

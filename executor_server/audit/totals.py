@@ -7,6 +7,7 @@ from executor_server.alignment import effective_sample_size
 from executor_server.audit.executor import NEVER_CAME
 from executor_server.audit.part import Part
 from executor_server.audit.record import GroupRecord
+from shared.schemas.run import TERMS
 from shared.serving.batch import staleness_statistics
 from shared.serving.spread import Reward, reward_statistics
 
@@ -14,8 +15,11 @@ Statistics = dict[str, float]
 Histograms = dict[str, dict[str, int]]
 
 
-def totals(parts: Sequence[Part], records: Sequence[GroupRecord]) -> tuple[Statistics, Histograms]:
-    """Statistics and histograms of one role's step, by the names under which trainers send them."""
+def totals(parts: Sequence[Part], records: Sequence[GroupRecord], delegated: float) -> tuple[Statistics, Histograms]:
+    """Statistics and histograms of one role's step, by the names under which trainers send them.
+
+    `delegated`: rows that the planner's server says it has below its rollouts; nobody else knows of them.
+    """
     role, ages = parts[0].role, {name: age for part in parts for name, age in part.ages.items()}
     drawn = [
         Reward(part.group, row.rollout, row.reward, row.weight)
@@ -28,7 +32,7 @@ def totals(parts: Sequence[Part], records: Sequence[GroupRecord]) -> tuple[Stati
         "groups": len(records),
         "groups_discarded": sum(record.group.state == "discarded" for record in records),
         "groups_dead": sum(part.dead for part in parts),
-        "rows_distinct": len(drawn),
+        "rows_distinct": len(drawn) + delegated,
         **reward_statistics(drawn),
         **staleness_statistics(ages),
         **counted,
@@ -48,7 +52,12 @@ def _of_planner(records: Sequence[GroupRecord]) -> Statistics:
     if reported:
         found["correct_mean"] = sum(r.r_correct or 0.0 for r in reported) / len(reported)
         found["format_mean"] = sum(r.r_format or 0 for r in reported) / len(reported)
+    if any(r.executor_trajectories for r in reported):  # else it may be a team of one model, whose calls it alone knows
         found["calls_mean"] = sum(len(r.executor_trajectories) for r in reported) / len(reported)
+    for term in TERMS:
+        scores = [score for r in reported if (score := getattr(r, f"r_{term}")) is not None]
+        if scores:  # the run's reward has this term
+            found[f"{term}_mean"] = sum(scores) / len(scores)
     return found
 
 

@@ -7,7 +7,9 @@ from rich.tree import Tree
 
 from shared.cli.account import Account
 from shared.cli.terminal import clean, one_line
+from shared.cli.texts import parts
 from shared.schemas.base import PolicyVersion
+from shared.schemas.run import TERMS
 from shared.schemas.views import RolloutView, TrajectoryRecord
 
 
@@ -23,6 +25,9 @@ def render(account: Account, texts: Mapping[str, dict]) -> Tree:
     for number, call in enumerate(account.calls, start=1):
         node = top.add(_line(f"executor call {number}", call.id, _executor(account, call)))
         _add_text(node, texts.get(call.id))
+    for number, part in enumerate(parts(texts.get(rollout.planner_trajectory or "", {})), start=1):
+        node = top.add(Text(one_line(f"delegation {number} {part}: of the same policy, trained with the planner's")))
+        _add_text(node, texts.get(part))
     return tree
 
 
@@ -38,6 +43,9 @@ def _planner(account: Account) -> Iterator[str]:
     rollout = account.rollout
     yield f"r_format {rollout.r_format}"
     yield f"r_correct {rollout.r_correct}"
+    for term in TERMS:
+        if (score := getattr(rollout, f"r_{term}")) is not None:
+            yield f"r_{term} {score:.3f}"
     yield f"reward {_number(account.reward)}"
     yield f"{rollout.tokens} tokens by {_version(rollout.version)}"
     trained = rollout.multiplicity is not None

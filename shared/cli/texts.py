@@ -1,15 +1,23 @@
 """The texts of trajectories, from the servers that own them: tokens and text never pass through the sync service."""
 
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
 
 from shared.cli.account import Account
 from shared.cli.server import Server
 from shared.errors import NotFound, TandemError
+from shared.policy.types import PARTS
 from shared.schemas.base import Role
 from shared.schemas.invocation import TrajectoryView
 from shared.schemas.views import WorkerRow
 
 ANSWER_S = 10.0
+
+
+def parts(told: Mapping[str, Any]) -> list[str]:
+    """The trajectories below one, whose text was told: delegations that its own policy answered."""
+    return [str(part) for part in told.get("facts", {}).get(PARTS, ())]
 
 
 class Texts:
@@ -25,8 +33,9 @@ class Texts:
     def of(self, account: Account) -> dict[str, dict]:
         """By trajectory: `messages` and `facts`, or why there are none, as `problem`."""
         found = {}
-        if account.rollout.planner_trajectory:
-            found[account.rollout.planner_trajectory] = self._text("planner", account.rollout.planner_trajectory)
+        if planner := account.rollout.planner_trajectory:
+            found[planner] = self._text("planner", planner)
+            found |= {part: self._text("planner", part) for part in parts(found[planner])}
         return found | {call.id: self._text("executor", call.id) for call in account.calls}
 
     def _text(self, role: Role, trajectory: str) -> dict:

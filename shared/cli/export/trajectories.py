@@ -45,10 +45,12 @@ def export_trajectories(
 
 
 def lines(stores: Sequence[Path], fates: Mapping[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """One for each trajectory, in the order in which its server stored it."""
+    """One for each trajectory, in the order in which its server stored it; one below another has the fate of that."""
     for store in stores:
+        whole: dict[str, str] = {}
         for record in _rows(store, SELECT):
             trajectory = unpack(record)
+            whole |= dict.fromkeys(trajectory.parts, trajectory.id)  # they are stored after it
             yield {
                 "id": trajectory.id,
                 "run": trajectory.run,
@@ -59,7 +61,7 @@ def lines(stores: Sequence[Path], fates: Mapping[str, dict[str, Any]]) -> Iterat
                 "logprobs": trajectory.logprobs,
                 "messages": trajectory.messages,
                 "facts": trajectory.facts,
-                **fates.get(trajectory.id, {}),
+                **fates.get(whole.pop(trajectory.id, trajectory.id), {}),
             }
 
 

@@ -55,7 +55,7 @@ def tables(role: Role, run: str, folder: Path, bias: Bias, **changes: Any) -> di
         "limits": {"max_new_tokens": 2, "max_turns": 6, "max_calls": 4, "max_context_tokens": 200},
         "policy": {"model": model, "device": "cpu", "threads": 1, "seed": 1, "trainer": {"lr": 1e-2}},
     }
-    if role == "planner":
+    if role == "planner" and changes.get("team", "pair") == "pair":
         base["executor_url"] = "http://executor"
     sections = {
         k: {**base[k], **v} for k, v in changes.items() if isinstance(v, dict) and isinstance(base.get(k), dict)

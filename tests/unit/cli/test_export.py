@@ -123,7 +123,7 @@ def test_every_trajectory_is_a_line(tmp_path: Path):
             logprobs=[0.0, -0.5],
             version=PolicyVersion(epoch=1, step=place, updates=place),
             messages=[{"role": "assistant", "content": "half \ud800 pair\n\u2028"}],
-            facts={"status": "ok"},
+            facts={"status": "ok"} | ({"parts": ["t2"]} if place == 1 else {}),
         )
         for place in range(3)
     ]
@@ -143,7 +143,7 @@ def test_every_trajectory_is_a_line(tmp_path: Path):
     assert lines[2]["version"] == {"epoch": 1, "step": 2, "updates": 2}
     assert (lines[0]["token_ids"], lines[0]["mask"], lines[0]["logprobs"]) == ([1, 2], [0, 1], [0.0, -0.5])
     assert lines[0]["messages"] == kept[0].messages
-    assert [line.get("fate") for line in lines] == [None, 2, None]
+    assert [line.get("fate") for line in lines] == [None, 2, 2]  # t2 is below t1
     with pytest.raises(UserError, match="exists"):
         export_trajectories(stores, out, {}, lambda n: None)
     with pytest.raises(UserError, match="no folder of a run"):

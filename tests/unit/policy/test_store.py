@@ -50,6 +50,29 @@ async def test_the_same_again_is_fine_and_another_body_is_not(store, make_trajec
     assert (kept.token_ids, kept.facts) == (trajectory.token_ids, {"answer": "Paris"})
 
 
+async def test_a_tree_is_stored_and_released_as_a_whole(store, make_trajectory):
+    below, alone = [make_trajectory(), make_trajectory()], make_trajectory()
+    root = make_trajectory(facts={"parts": [part.id for part in below]})
+    written = []
+    await store.put(root, written.append, below)
+    await store.put(alone)
+    assert len(written) == 1
+    assert await store.get_whole([root.id]) == {t.id: t for t in (root, *below)}
+    await store.release([root.id])
+    assert await store.unreleased("r") == [alone]
+
+
+async def test_of_a_tree_that_cannot_be_stored_nothing_is(store, make_trajectory):
+    taken, fresh = make_trajectory(), make_trajectory()
+    await store.put(taken)
+    root, other = make_trajectory(), make_trajectory(id=taken.id)
+    written = []
+    with pytest.raises(BodyConflict, match=taken.id):
+        await store.put(root, written.append, [fresh, other])
+    assert written == []
+    assert await store.unreleased("r") == [taken]
+
+
 async def test_facts_of_what_is_not_stored_name_it(store):
     with pytest.raises(NotFound, match="nowhere"):
         await store.set_facts("nowhere", {})

@@ -4,11 +4,19 @@ import pytest
 
 from planner_server.batch import planner_batch
 from shared.policy.policy import UpdateResult
+from shared.policy.types import Trajectory
 from shared.schemas.run import RunSpec
 
-from .deliveries import OLD, aborted, delivery, group, rollout, stored, uuid
+from .deliveries import NEW, OLD, aborted, delivery, group, rollout, stored, uuid
 
 SPEC = RunSpec(steps=10, staleness=1)
+
+
+def tree(root: int, *below: int) -> dict[str, Trajectory]:
+    """A stored rollout, and what its policy did below it."""
+    facts = {"calls": len(below), "parts": [uuid(n) for n in below]}
+    made = {uuid(n): Trajectory(uuid(n), "r", "executor", [1, n], [0, 1], [0.0, -1.0], NEW) for n in below}
+    return {uuid(root): Trajectory(uuid(root), "r", "planner", [1, root], [0, 1], [0.0, -1.0], NEW, facts=facts)} | made
 
 
 def test_advantages_are_those_of_the_group():
@@ -33,6 +41,29 @@ def test_a_dead_group_is_named_and_counts_in_the_denominator_only():
     assert [row.dead for row in batch.rows] == [True, True, False, False]
     assert batch.fates == {uuid(11): "dead-group", uuid(12): "dead-group", uuid(21): 1, uuid(22): 1}
     assert batch.statistics["groups_dead"] == 1
+
+
+def test_a_rollout_whose_policy_delegated_to_itself_is_a_row_for_each_trajectory():
+    view = delivery("planner", group(1, rollout(11, 1.0), rollout(12)))
+    batch = planner_batch(view, stored(view) | tree(11, 111, 112), SPEC, updates=5)
+    assert [(row.trajectory, row.advantage) for row in batch.rows] == [
+        *((uuid(n), pytest.approx(1.0)) for n in (11, 111, 112)),
+        (uuid(12), pytest.approx(-1.0)),
+    ]
+    assert [row.multiplicity for row in batch.rows] == pytest.approx([1 / 3] * 3 + [1.0])
+    assert batch.fates == {uuid(11): 1, uuid(12): 1}
+    assert (batch.statistics["rows_distinct"], batch.statistics["rows_delegated"]) == (4, 2)
+    assert (batch.statistics["calls_mean"], batch.histograms["calls_per_rollout"]) == (1.0, {"2": 1, "0": 1})
+    assert batch.statistics["reward_mean"] == pytest.approx(0.55)
+
+
+def test_a_rollout_of_which_a_part_is_lost_is_lost():
+    view = delivery("planner", group(1, rollout(11, 1.0), rollout(12), rollout(13)))
+    whole = stored(view) | tree(11, 111, 112)
+    del whole[uuid(112)]
+    batch = planner_batch(view, whole, SPEC, updates=5)
+    assert batch.fates == {uuid(11): "lost", uuid(12): "dead-group", uuid(13): "dead-group"}
+    assert uuid(111) not in {row.trajectory for row in batch.rows}
 
 
 def test_a_stale_row_leaves_before_the_baseline_and_one_row_alone_is_dead():
