@@ -20,8 +20,8 @@ def plot_curves(settings: Settings, metrics: Metrics, grid: Grid, path: Path) ->
     for role in trained(settings):
         steps = [s for s in metrics.steps(role) if "reward_mean" in s.statistics]
         x = [s.step for s in steps]
-        mean = _smooth([s.statistics["reward_mean"] for s in steps])
-        spread = _smooth([s.statistics.get("reward_deviation", 0.0) for s in steps])
+        mean = smooth([s.statistics["reward_mean"] for s in steps])
+        spread = smooth([s.statistics.get("reward_deviation", 0.0) for s in steps])
         rewards.plot(x, mean, color=COLOURS[role], label=f"{role}: mean and deviation, smoothed")
         low = [max(0.0, m - d) for m, d in zip(mean, spread, strict=True)]
         high = [min(1.0, m + d) for m, d in zip(mean, spread, strict=True)]
@@ -51,7 +51,7 @@ def plot_curves(settings: Settings, metrics: Metrics, grid: Grid, path: Path) ->
     plt.close(figure)
 
 
-def _smooth(values: list[float], keep: float = 0.8) -> list[float]:
+def smooth(values: list[float], keep: float = 0.8) -> list[float]:
     """An exponential moving average with its bias removed."""
     result, total, weight = [], 0.0, 0.0
     for value in values:

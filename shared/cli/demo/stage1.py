@@ -75,7 +75,19 @@ async def _warm_up_one(
 def _command(role: Role, out: Path, settings: Settings) -> list[str]:
     command = [sys.executable, "-m", "shared.cli.main", "warmup", "--environment", settings.demo.environment]
     section = settings.warmup
-    command += ["--role", role, "--out", str(out), "--seed", str(section.seed), "--device", section.device, "--json"]
+    command += [
+        "--role",
+        role,
+        "--team",
+        settings.team,
+        "--out",
+        str(out),
+        "--seed",
+        str(section.seed),
+        "--device",
+        section.device,
+        "--json",
+    ]
     for name, value in settings.demo.environment_options.items():
         command += ["--option", f"{name}={json.dumps(value)}"]
     for name, value in section.pace.items():

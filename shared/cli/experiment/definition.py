@@ -15,6 +15,7 @@ from shared.ids import Name
 ARMS = files("shared.cli.experiment") / "arms.toml"
 UNTRAINED = "untrained"
 """No arm that runs: the evaluation at step 0 of the jobs that start from the warmed-up pair."""
+OURS = ("run.seed", "warmup.seed")
 Tables = dict[str, Any]
 
 
@@ -61,6 +62,9 @@ class Definition(Config):
 
     def job_settings(self, arm: str, setting: str, seed: int, *, smoke: bool, overrides: list[str]) -> Settings:
         """The demo's settings of one job; UserError names the arm and the key that is wrong."""
+        for name in (one.partition("=")[0] for one in overrides):
+            if name in OURS or name.startswith("warmup.models"):
+                raise UserError(f"{name} is no setting of an experiment, which sets it itself")
         layers = [self.every, self.settings[setting], self.arms[arm].tables()]
         tables = read_preset("atlas")
         for layer in [*layers, read_preset("smoke")] if smoke else layers:

@@ -1,6 +1,6 @@
 """`--plan`: the jobs, where they stand, and how long what is left may take."""
 
-from shared.cli.experiment.conductor import Experiment
+from shared.cli.experiment.experiment import Experiment
 from shared.cli.experiment.plan import remaining_s
 from shared.cli.terminal import console, print_json, span, table
 

@@ -1,12 +1,15 @@
 """`summary.json`: of each arm seeds, mean and interval; of each comparison the paired difference and its interval."""
 
-from collections import defaultdict
+import json
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from shared.cli.demo.intervals import accuracy
 from shared.cli.experiment.definition import UNTRAINED, Comparison
+from shared.cli.experiment.experiment import Experiment
 from shared.cli.experiment.figures import evaluated, trained
 from shared.cli.experiment.result import JobResult
 from shared.cli.experiment.statistics import Interval, paired, t_interval
@@ -36,7 +39,29 @@ def untrained_of(team: str) -> str:
     return UNTRAINED if team == "pair" else f"{UNTRAINED}-{team}"
 
 
-def summarise(results: Sequence[JobResult], comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def summarise(experiment: Experiment, failures: dict[str, str]) -> dict[str, Any]:
+    """All that is in the summary, of the jobs in the folder that are done."""
+    results = experiment.results()
+    sources = Counter((result.commit, result.machine) for result in results)
+    return {
+        "setting": experiment.setting,
+        "command": experiment.command,
+        "steps": experiment.jobs[0].settings.spec().steps,
+        "sources": [{"commit": c, "machine": m, "jobs": jobs} for (c, m), jobs in sources.items()],
+        "unfinished": [job.name for job in experiment.jobs if job.state != "done"],
+        "failures": failures,
+        **compare(results, experiment.definition.comparisons),
+    }
+
+
+def write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    """`summary.json`, whole or as it was."""
+    beside = folder / "summary.json.new"
+    beside.write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n")
+    beside.replace(folder / "summary.json")
+
+
+def compare(results: Sequence[JobResult], comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """The arms and the comparisons, ready for JSON; what cannot be told yet is null or left out."""
     figures = figures_by_arm(results)
     return {
@@ -76,6 +101,7 @@ def _comparison(of: dict[int, dict[str, float]], less: dict[int, dict[str, float
     return {
         "seeds": sorted(of.keys() & less.keys()),
         **plain(difference),
+        "by_seed": {str(s): of[s]["accuracy"] - less[s]["accuracy"] for s in sorted(of.keys() & less.keys())},
         "beyond_interval": difference.excludes_zero,
         "figures": {name: plain(interval) for name, interval in told.items() if interval is not None},
     }
