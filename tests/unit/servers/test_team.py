@@ -1,18 +1,13 @@
 """Which configuration fits which team, and which run."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from planner_server.config import PlannerConfig
-from planner_server.delegation import DELEGATE, Delegations
-from planner_server.executor import ExecutorFailed
-from planner_server.team import Own, check_roles
+from planner_server.team import check_roles
 from shared.config import load, parse, save
-from shared.environments.base import Task
-from shared.errors import DeadlineExceeded, UserError
-from shared.policy.types import SamplingParams
+from shared.errors import UserError
 from shared.schemas.run import RunSpec
 
 TABLES = {
@@ -78,16 +73,3 @@ def test_a_run_trains_no_executor_that_the_team_lacks(team: str, roles: Any, fit
     else:
         with pytest.raises(UserError, match=f"team is {team}, which has none"):
             check_roles(config, spec)
-
-
-async def test_a_fault_of_the_sampler_in_a_delegation_is_the_samplers():
-    async def run(*_: Any) -> None:
-        raise DeadlineExceeded("the sampler did not answer")
-
-    agent: Any = SimpleNamespace(run=run)
-    task, params = Task(id="t", query="?", answer="!"), SamplingParams(max_new_tokens=8)
-    made = Delegations(Own(agent), "r", "00000000-0000-7000-8000-000000000001", task, "train", None, params, None)
-    with pytest.raises(DeadlineExceeded) as raised:
-        await DELEGATE.bound(made).call("delegate", {"task": "find it"})
-    assert not isinstance(raised.value, ExecutorFailed)
-    assert made.answered == ()
