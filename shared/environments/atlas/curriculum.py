@@ -1,93 +1,147 @@
-"""What Atlas gives to `tandem warmup`: models from scratch, exercises, demonstrations, and the means of its gates."""
+"""What Atlas gives to `tandem warmup`: models from scratch, exercises, demonstrations, and the means of its gates.
+
+A pair has a model for each role. The one model of another team has the words and the size of both; from demonstrations
+of the same kind, with the same bad choices, it learns to work through all hops itself (single.py), or both roles.
+"""
 
 import random
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from shared.agents.chat import ChatFormat
 from shared.agents.limits import Limits
-from shared.agents.protocol import render_answer
-from shared.environments.atlas.articles import NOTHING, render_article, shuffled_lines
-from shared.environments.atlas.demonstrations import call, executor_demonstration, planner_demonstration
+from shared.agents.toolbox import Toolbox
+from shared.environments.atlas.articles import NOTHING
+from shared.environments.atlas.demonstrations import executor_demonstration, planner_demonstration
 from shared.environments.atlas.exercises import Exercises
+from shared.environments.atlas.faultless import lookup_row
 from shared.environments.atlas.models import build_model
+from shared.environments.atlas.pace import PACE, PACE_OF_ANY, THRESHOLDS
+from shared.environments.atlas.recovery import CALLS_A_HOP, Faults
+from shared.environments.atlas.single import single_demonstration
 from shared.environments.atlas.tasks import ask
-from shared.environments.atlas.tokenizer import MAX_TOKENS, build_tokenizer, vocabulary
+from shared.environments.atlas.tokenizer import MAX_TOKENS, THINK, Speaker, Vocabulary, build_tokenizer, vocabulary
 from shared.environments.atlas.world import World
 from shared.environments.base import Split, ToolResult
-from shared.policy.warmup.conversation import Conversation, Row, Turn, render
 from shared.policy.warmup.curriculum import Curriculum
-from shared.policy.warmup.pace import Pace
+from shared.policy.warmup.faults import DrawFault
+from shared.policy.warmup.seat import delegate, works_alone
 from shared.schemas.base import Role
 
 if TYPE_CHECKING:
     from shared.environments.atlas import Atlas
 
-LIMITS = Limits(max_turns=5, max_calls=4, max_new_tokens=8, max_context_tokens=MAX_TOKENS - 8)
-PACE: dict[Role, Pace] = {
-    "planner": Pace(lr=4e-3, exercises=0.4, least_steps=180, decay_steps=250, most_steps=900),
-    "executor": Pace(lr=4e-3, embedding_lr=0.1, exercises=0.9, least_steps=180, decay_steps=250, most_steps=900),
-}
-ANY_PACE = Pace(batch=8, lr=1e-4, rise_steps=5, least_steps=5, decay_steps=45)
-THRESHOLDS: dict[Role, dict[str, float]] = {
-    "planner": {"lookup": 0.95, "format": 0.95},
-    "executor": {"lookup": 0.95, "format": 0.80},
-}
-
 
 def build_curriculum(atlas: "Atlas", role: Role) -> Curriculum:
     """The curriculum of `role`: for the demo's own models, or for any other, which are told about their tools."""
-    return _for_any_model(atlas, role) if atlas.describe_tools else _for_own_model(atlas, role)
+    own = _own(_Means(atlas, role), role, works_alone(atlas, role))
+    return _for_any_model(own) if atlas.describe_tools else own
 
 
-def _for_any_model(atlas: "Atlas", role: Role) -> Curriculum:
+def _own(means: "_Means", role: Role, alone: bool) -> Curriculum:
+    if alone:
+        return means.single()
+    return means.planner() if role == "planner" else means.executor()
+
+
+def _for_any_model(own: Curriculum) -> Curriculum:
     """Demonstrations alone: the exercises are ids of the demo's own tokenizers."""
-    own = _for_own_model(atlas, role)
-    thresholds = {"format": own.thresholds["format"]}
-    return Curriculum(own.demonstration, partner=own.partner, subtask=own.subtask, pace=ANY_PACE, thresholds=thresholds)
-
-
-def _for_own_model(atlas: "Atlas", role: Role) -> Curriculum:
-    world = atlas.world
-    exercises = Exercises(vocabulary(world, role))
-    if role == "planner":
-        return Curriculum(
-            demonstration=partial(planner_demonstration, world),
-            from_scratch=partial(_from_scratch, world, role),
-            exercise=exercises.planner,
-            lookup=_validation_exercise(world),
-            partner=partial(_perfect_answer, world),
-            limits=LIMITS,
-            pace=PACE[role],
-            thresholds=THRESHOLDS[role],
-        )
-    chat, names = ChatFormat(build_tokenizer(world, role)), vocabulary(world, role).names
     return Curriculum(
-        demonstration=partial(executor_demonstration, world, atlas.indexes["train"]),
-        from_scratch=partial(_from_scratch, world, role),
-        exercise=exercises.executor,
-        lookup=partial(_lookup_row, atlas, chat, names),
-        subtask=partial(_draw_subtask, world),
-        limits=LIMITS,
-        pace=PACE[role],
-        thresholds=THRESHOLDS[role],
+        own.demonstration,
+        partner=own.partner,
+        subtask=own.subtask,
+        right=own.right,
+        fault=own.fault,
+        pace=PACE_OF_ANY,
+        thresholds={"format": own.thresholds["format"]},
     )
 
 
-def _validation_exercise(world: World) -> Callable[[random.Random], Row]:
-    """Chains over validation names: in a conversation the next name is partly a choice, which is taught badly."""
-    exercises = Exercises(vocabulary(world, "planner"), world.titles["validation"])
-    return partial(exercises.planner, skewed=False)
+class _Means:
+    """The parts of one curriculum. A model has the words of all faults where it is taught to recover from them."""
+
+    def __init__(self, atlas: "Atlas", role: Role) -> None:
+        self._atlas = atlas
+        self._world = atlas.world
+        self._speaker: Speaker = role if atlas.team == "pair" else "one"
+        told = self._speaker == "one" or atlas.habits.recovery > 0 or atlas.describe_tools
+        self._faults = Faults(atlas.world, Toolbox(atlas.tools()), Toolbox({"delegate": delegate}), told)
+        self._more = self._faults.words() if told else ()
+
+    def planner(self) -> Curriculum:
+        """Delegations, and chains of names to copy."""
+        validation = Exercises(self._vocabulary, self._world.titles["validation"])
+        fault = self._faults.planner
+        return Curriculum(
+            demonstration=partial(planner_demonstration, self._world, **self._manner(fault)),
+            from_scratch=self._from_scratch,
+            exercise=Exercises(self._vocabulary).planner,
+            lookup=partial(validation.planner, skewed=False),  # in a conversation the next name is partly a choice
+            partner=partial(perfect_answer, self._world),
+            fault=fault,
+            limits=self._limits(self._atlas.habits.most_calls),
+            pace=PACE["unified" if self._atlas.team == "unified" else "planner"],
+            thresholds=THRESHOLDS["planner"],
+        )
+
+    def executor(self) -> Curriculum:
+        """Searches, articles and the lines to read from them."""
+        fault = self._faults.executor
+        return Curriculum(
+            demonstration=partial(
+                executor_demonstration, self._world, self._atlas.indexes["train"], **self._manner(fault)
+            ),
+            from_scratch=self._from_scratch,
+            exercise=Exercises(self._vocabulary).executor,
+            lookup=partial(lookup_row, self._atlas, self._chat, self._vocabulary.names, False),
+            subtask=partial(_draw_subtask, self._world),
+            right=partial(_is_right, self._world),
+            fault=fault,
+            limits=self._limits(self._atlas.habits.most_calls),
+            pace=PACE["unified" if self._atlas.team == "unified" else "executor"],
+            thresholds=THRESHOLDS["executor"],
+        )
+
+    def single(self) -> Curriculum:
+        """An executor's searches and articles over all hops of a planner's question."""
+        fault = self._faults.single
+        return Curriculum(
+            demonstration=partial(
+                single_demonstration, self._world, self._atlas.indexes["train"], **self._manner(fault)
+            ),
+            from_scratch=self._from_scratch,
+            exercise=Exercises(self._vocabulary, opening=THINK).executor,
+            lookup=partial(lookup_row, self._atlas, self._chat, self._vocabulary.names, True),
+            fault=fault,
+            limits=self._limits(CALLS_A_HOP * self._atlas.habits.most_calls, max_new_tokens=16),
+            pace=PACE["single"],
+            thresholds=THRESHOLDS["single"],
+        )
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary:
+        return vocabulary(self._world, self._speaker, self._more)
+
+    @cached_property
+    def _chat(self) -> ChatFormat:
+        return ChatFormat(build_tokenizer(self._world, self._speaker, self._more))
+
+    def _manner(self, fault: DrawFault) -> dict[str, Any]:
+        habits = self._atlas.habits
+        return {"habits": habits, "fault": fault if habits.recovery else None}
+
+    def _limits(self, calls: int, max_new_tokens: int = 8) -> Limits:
+        context = MAX_TOKENS[self._speaker] - 8
+        return Limits(max_turns=calls + 1, max_calls=calls, max_new_tokens=max_new_tokens, max_context_tokens=context)
+
+    def _from_scratch(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+        model = build_model(self._speaker, self._vocabulary)
+        return model, build_tokenizer(self._world, self._speaker, self._more)
 
 
-def _from_scratch(world: World, role: Role) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    return build_model(role, vocabulary(world, role)), build_tokenizer(world, role)
-
-
-def _perfect_answer(world: World, split: Split, subtask: str) -> ToolResult:
+def perfect_answer(world: World, split: Split, subtask: str) -> ToolResult:
     """What a perfect executor says to `country of Paris`."""
     relation, _, name = subtask.partition(" of ")
     entity = world.entities.get(name)
@@ -95,26 +149,10 @@ def _perfect_answer(world: World, split: Split, subtask: str) -> ToolResult:
     return ToolResult("ok", f"{relation}: {entity.facts[relation] if entity and known else NOTHING}")
 
 
+def _is_right(world: World, split: Split, subtask: str, answer: str) -> float:
+    return float(answer == perfect_answer(world, split, subtask).content)
+
+
 def _draw_subtask(world: World, split: Split, rng: random.Random) -> str:
     title = rng.choice(world.titles[split])
     return ask(title, rng.choice(list(world.entities[title].facts)))
-
-
-def _lookup_row(atlas: "Atlas", chat: ChatFormat, names: tuple[int, int], rng: random.Random) -> Row:
-    """A faultless conversation of the executor over a validation entity; measured is the value that it copies."""
-    token_ids, learned = render(chat, _faultless_executor(atlas, rng))
-    return Row(token_ids, [of and names[0] <= token < names[1] for token, of in zip(token_ids, learned, strict=True)])
-
-
-def _faultless_executor(atlas: "Atlas", rng: random.Random) -> Conversation:
-    title = rng.choice(atlas.world.titles["validation"])
-    facts = shuffled_lines(atlas.world.entities[title].facts, rng.random())
-    relation = rng.choice(list(facts))
-    hits = "; ".join(atlas.indexes["validation"].shown(title, str(rng.random())))
-    article = ToolResult("ok", render_article(title, facts))
-    turns = [
-        Turn(call("search", "query", title), (ToolResult("ok", hits),), learned=False),
-        Turn(call("open", "title", title), (article,), learned=False),
-        Turn(render_answer(f"{relation}: {facts[relation]}")),
-    ]
-    return Conversation(ask(title, relation), tuple(turns))

@@ -30,8 +30,9 @@ SKEW = 1.5
 class Exercises:
     """Draws exercise rows in the ids of one role's vocabulary; only the names to look up are learned."""
 
-    def __init__(self, vocabulary: Vocabulary, names: Sequence[str] = ()) -> None:
-        """Draw from `names`, or from every name of the vocabulary."""
+    def __init__(self, vocabulary: Vocabulary, names: Sequence[str] = (), opening: str = "<answer>") -> None:
+        """Draw from `names`, or from every name of the vocabulary; a line that was read is told after `opening`."""
+        self._opening = opening
         self._id = {word: place for place, word in enumerate(vocabulary.words)}
         self._names = self._ids(*names) or range(*vocabulary.names)
 
@@ -39,7 +40,7 @@ class Exercises:
         return [self._id[word] for word in words]
 
     def executor(self, rng: random.Random, skewed: bool) -> Row:
-        """One article of four random lines, then eight answers, each with its key given."""
+        """One article of four random lines, then eight lines read from it, each with its key given."""
         places = rng.sample(range(len(ALL_RELATIONS)), KEYS)
         weights = [(1 + place) ** (-SKEW if skewed else 0.0) for place in places]
         keys = self._ids(*(f"{ALL_RELATIONS[place]}: " for place in places))
@@ -50,7 +51,7 @@ class Exercises:
         ids += self._ids(".", RESULT_END, ASSISTANT)
         learned = [False] * len(ids)
         for line in rng.choices(range(KEYS), weights, k=LOOKUPS):
-            ids += [*self._ids("<answer>"), keys[line], values[line]]
+            ids += [*self._ids(self._opening), keys[line], values[line]]
             learned += [False, False, True]
         return Row(ids, learned)
 

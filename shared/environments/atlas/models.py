@@ -1,4 +1,4 @@
-"""The two demo models: Llama architecture from scratch, two layers, float32, tied embeddings.
+"""The demo's models: Llama architecture from scratch, two layers, float32, tied embeddings.
 
 They must copy names that no demonstration held, and look up the name beside a key. So their start is chosen; everything
 but the first stays trainable:
@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from shared.environments.atlas.tokenizer import END, MAX_TOKENS, PAD, Vocabulary
-from shared.schemas.base import Role
+from shared.environments.atlas.tokenizer import END, MAX_TOKENS, PAD, Speaker, Vocabulary
 
-HIDDEN: dict[Role, int] = {"planner": 96, "executor": 128}
+HIDDEN: dict[Speaker, int] = {"planner": 96, "executor": 128, "one": 168}
+"""The one model of a team has as many parameters as a pair's two together: no pair is ahead by its size."""
 HEADS = 4
 ROPE_THETA = 10_000.0
 INITIAL_STD, EMBEDDING_STD = 0.08, 0.2
@@ -29,17 +29,17 @@ SHARED_DIMENSIONS, SHARED_VALUE = 4, 0.5
 PREVIOUS_TOKEN_SHARPNESS = 50.0
 
 
-def build_model(role: Role, vocabulary: Vocabulary) -> LlamaForCausalLM:
-    """A fresh model of `role`, drawn from torch's global generator."""
+def build_model(speaker: Speaker, vocabulary: Vocabulary) -> LlamaForCausalLM:
+    """A fresh model of `speaker`, drawn from torch's global generator."""
     words, names = vocabulary
     config = LlamaConfig(
         vocab_size=len(words),
-        hidden_size=HIDDEN[role],
-        intermediate_size=2 * HIDDEN[role],
+        hidden_size=HIDDEN[speaker],
+        intermediate_size=2 * HIDDEN[speaker],
         num_hidden_layers=2,
         num_attention_heads=HEADS,
         num_key_value_heads=HEADS,
-        max_position_embeddings=MAX_TOKENS,
+        max_position_embeddings=MAX_TOKENS[speaker],
         rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
         tie_word_embeddings=True,
         pad_token_id=words.index(PAD),

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from shared.agents.limits import Limits
 from shared.environments.base import Split, ToolResult
 from shared.policy.warmup.conversation import Conversation, Row
-from shared.policy.warmup.faults import Fault
+from shared.policy.warmup.faults import DrawFault
 from shared.policy.warmup.pace import Pace
 
 Thresholds = dict[str, float]
@@ -37,8 +37,8 @@ class Curriculum:
     """Executor only: a subtask that a planner might delegate, for the format gate."""
     right: Callable[[Split, str, str], float] | None = None
     """Executor only: whether an answer to a subtask is right, in [0, 1]; measured, and no gate."""
-    fault: Callable[[random.Random, str], Fault | None] | None = None
-    """A fault for an episode about what is asked, to measure how many recover; None where there is no place for one."""
+    fault: DrawFault | None = None
+    """For the measurement of how many episodes recover from a fault; no gate unless `thresholds` has it."""
     limits: Limits = field(default_factory=Limits)
     """Of the episodes of the format gate."""
     pace: Pace = field(default_factory=Pace)

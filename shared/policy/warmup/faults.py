@@ -9,6 +9,7 @@ import asyncio
 import functools
 import inspect
 import itertools
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,25 +36,25 @@ class Fault:
     outage: Callable[[str], ToolResult] | None = None
 
 
-def with_fault(turns: Sequence[Turn], tools: Sequence[str], fault: Fault) -> tuple[Turn, ...]:
-    """`turns` with the fault before one of the calls, which is then made (again); `tools` are those called, in order.
+def in_conversation(conversation: Conversation, tools: Sequence[str], fault: Fault | None) -> Conversation:
+    """The conversation with the fault before one of its calls, which is then made (again).
 
-    A fault beyond the last call is at the last; without a call there is none.
+    `tools` are those that the turns call, in order. A fault beyond the last call is at the last; without a call there
+    is none.
     """
-    if not tools:
-        return tuple(turns)
-    place = min(fault.call, len(tools) - 1)
+    if fault is None or not tools:
+        return conversation
+    turns, place = conversation.turns, min(fault.call, len(tools) - 1)
     if fault.mistake is not None:
         failed = replace(fault.mistake, learned=False)
     else:
         assert fault.outage is not None
         failed = Turn(turns[place].text, (fault.outage(tools[place]),))
-    return (*turns[:place], failed, *turns[place:])
+    return replace(conversation, turns=(*turns[:place], failed, *turns[place:]))
 
 
-def in_conversation(conversation: Conversation, tools: Sequence[str], fault: Fault) -> Conversation:
-    """The conversation with the fault in it."""
-    return replace(conversation, turns=with_fault(conversation.turns, tools, fault))
+DrawFault = Callable[[random.Random, str], Fault | None]
+"""A fault for an episode about what is asked; None where there is no place for one."""
 
 
 class Injection:

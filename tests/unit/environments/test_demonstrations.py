@@ -156,11 +156,11 @@ def test_rows_fit_the_context_and_know_every_word(atlas, role, executor, planner
     chat = ChatFormat(tokenizer)
     for conversation in (executor if role == "executor" else planner)[:500]:
         row = render(chat, conversation)
-        assert len(row.token_ids) == len(row.learned) <= MAX_TOKENS
+        assert len(row.token_ids) == len(row.learned) <= MAX_TOKENS[role]
         assert tokenizer.unk_token_id not in row.token_ids
         assert any(row.learned)
         assert not row.learned[0]
-    assert curriculum.limits.max_context_tokens <= MAX_TOKENS
+    assert curriculum.limits.max_context_tokens <= MAX_TOKENS[role]
     assert isinstance(curriculum.limits, Limits)
 
 
