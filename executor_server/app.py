@@ -45,6 +45,7 @@ from shared.schemas.rollout import TrajectoryItem
 from shared.schemas.run import RunSpec
 from shared.serving.access import guard_server
 from shared.serving.metrics import ServerMetrics, install_server_metrics
+from shared.serving.reward import tell_reward
 from shared.serving.routes import install_common_routes, json, part, ready
 from shared.serving.sinks import open_sinks
 from shared.serving.station import station
@@ -134,6 +135,7 @@ async def serve_run(app: FastAPI, config: ExecutorConfig, wire: httpx.AsyncBaseT
             loops.create_task(submitter.run())
             loops.create_task(scoring.run())
             spec = await here.member.declared()
+            tell_reward(spec, config.folder)
             submitter.trained = here.member.trains(spec, config.trains)
             declared.set_result(spec)
             if submitter.trained:

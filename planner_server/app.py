@@ -42,6 +42,7 @@ from shared.schemas.invocation import EvaluationRequest, EvaluationView
 from shared.schemas.rollout import RolloutItem
 from shared.serving.access import guard_server
 from shared.serving.metrics import ServerMetrics, install_server_metrics
+from shared.serving.reward import tell_reward
 from shared.serving.routes import install_common_routes, json, part, ready
 from shared.serving.secrets import secret
 from shared.serving.sinks import open_sinks
@@ -139,6 +140,7 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
             loops.create_task(here.member.heartbeats())
             loops.create_task(submitter.run())
             spec = await here.member.declared()
+            tell_reward(spec, config.folder)
             check_roles(config, spec)
             submitter.trained = here.member.trains(spec, config.trains)
             if submitter.trained:
@@ -166,4 +168,3 @@ async def serve_run(app: FastAPI, config: PlannerConfig, wires: Wires) -> None:
                 flights=metrics.flights("rollout"),
             )
             loops.create_task(rollouts.run())
-

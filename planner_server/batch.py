@@ -41,7 +41,7 @@ def planner_batch(delivery: DeliveryView, stored: Mapping[str, Trajectory], spec
         dead += baseline.dead and group.state == "complete"
     calls = _calls(delivery, stored)
     batch.statistics = {
-        **_counts(delivery),
+        **_counts(delivery, spec),
         **({"calls_mean": sum(calls) / len(calls)} if calls else {}),
         **reward_statistics(rewards),
         **staleness_statistics(ages),
@@ -76,7 +76,7 @@ def _present(group: DeliveredGroup, stored: Mapping[str, Trajectory], batch: Bat
 def _reward(rollout: DeliveredRollout, spec: RunSpec) -> float:
     assert rollout.r_format is not None
     assert rollout.r_correct is not None
-    return planner_reward(rollout.r_format, rollout.r_correct, spec.planner_reward)
+    return planner_reward(rollout.r_format, rollout.r_correct, spec.planner_reward, rollout)
 
 
 def _calls(delivery: DeliveryView, stored: Mapping[str, Trajectory]) -> list[int]:
@@ -86,7 +86,7 @@ def _calls(delivery: DeliveryView, stored: Mapping[str, Trajectory]) -> list[int
     return [here.get(rollout.planner_trajectory) or rollout.calls for rollout in reported]
 
 
-def _counts(delivery: DeliveryView) -> dict[str, float]:
+def _counts(delivery: DeliveryView, spec: RunSpec) -> dict[str, float]:
     rollouts = [rollout for group in delivery.groups for rollout in group.rollouts]
     reported = [rollout for rollout in rollouts if rollout.status == "reported"]
     counts: dict[str, float] = {
@@ -98,4 +98,6 @@ def _counts(delivery: DeliveryView) -> dict[str, float]:
     if reported:
         counts["correct_mean"] = sum(rollout.r_correct or 0.0 for rollout in reported) / len(reported)
         counts["format_mean"] = sum(rollout.r_format or 0 for rollout in reported) / len(reported)
+        for term in spec.planner_reward.terms:
+            counts[f"{term}_mean"] = sum(getattr(rollout, f"r_{term}") for rollout in reported) / len(reported)
     return counts

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,13 +27,14 @@ log = structlog.get_logger()
 class Rollout:
     """One attempt that came to its end: its episode, its correctness, and its delegations, in order of calls.
 
-    `calls`: delegations; of a model that has the tools itself, calls that were run.
+    `calls`: delegations; of a model that has the tools itself, calls that were run. `seconds`: that the episode took.
     """
 
     id: str
     episode: Episode
     r_correct: float
     calls: int
+    seconds: float
     delegations: tuple[Delegation, ...] = ()
 
     @property
@@ -76,7 +78,7 @@ class Roller:
 
         UserError names a task whose prompt leaves the planner no room for a turn.
         """
-        rollout, made = new_id(), None
+        rollout, made, started = new_id(), None, time.monotonic()
         if self.executor:
             made = Delegations(self.executor, self.run, rollout, task, split, evaluation, params, checkpoint)
         context = made or ToolContext(split=split, task_id=task.id, subtask=task.query)
@@ -93,10 +95,12 @@ class Roller:
             )
         except PromptTooLong as error:
             raise UserError(f"task {task.id} does not fit limits.max_context_tokens: {error.detail}") from None
+        seconds = time.monotonic() - started
         correct = await self._correctness(task, episode)
         if made is None:
-            return Rollout(rollout, episode, correct, calls=sum(c.result.state != "limit" for c in episode.calls))
-        return Rollout(rollout, episode, correct, calls=len(made.answered), delegations=made.answered)
+            ran = sum(call.result.state != "limit" for call in episode.calls)
+            return Rollout(rollout, episode, correct, ran, seconds)
+        return Rollout(rollout, episode, correct, len(made.answered), seconds, made.answered)
 
     async def _correctness(self, task: Task, episode: Episode) -> float:
         """r_correct in [0, 1]; UserError names the environment where it is anything else."""
@@ -115,4 +119,3 @@ class Roller:
                 "a reward is a finite number in [0, 1]"
             )
         return float(value)
-

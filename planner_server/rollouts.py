@@ -12,6 +12,7 @@ import structlog
 from planner_server.executor import ExecutorFailed
 from planner_server.horizon import Horizon
 from planner_server.rollout import Roller, Rollout
+from planner_server.terms import term_scores
 from shared.client import SyncClient
 from shared.environments.base import Task
 from shared.errors import InvalidTransition, StalenessBound, Unavailable
@@ -113,7 +114,7 @@ class RolloutLoop:
                 ended = await self._attempt_until_done(view, slot)
                 flight.outcome = "reported" if isinstance(ended, Rollout) else ended or "run-over"
         if isinstance(ended, Rollout):
-            await self._report(ended.id, _reported(view, slot, ended), ended)
+            await self._report(ended.id, self._reported(view, slot, ended), ended)
         elif ended is not None:
             aborted = RolloutReport(run=view.run, group=view.group, slot=slot, status="aborted", reason=ended)
             await self._report(new_id(), aborted, None)
@@ -137,16 +138,19 @@ class RolloutLoop:
     def _say(self, what: str) -> None:
         self._member.doing["rollouts"] = what
 
-
-def _reported(view: GroupView, slot: int, rollout: Rollout) -> RolloutReport:
-    return RolloutReport(
-        run=view.run,
-        group=view.group,
-        slot=slot,
-        planner_trajectory=rollout.id,
-        r_format=rollout.episode.r_format,
-        r_correct=rollout.r_correct,
-        executor_trajectories=tuple(d.id for d in rollout.delegations if d.episode is None),
-        tokens=rollout.tokens,
-        version=rollout.version,
-    )
+    def _reported(self, view: GroupView, slot: int, rollout: Rollout) -> RolloutReport:
+        scores = term_scores(rollout, self._spec.planner_reward, self._roller.toolbox)
+        return RolloutReport(
+            run=view.run,
+            group=view.group,
+            slot=slot,
+            planner_trajectory=rollout.id,
+            r_format=rollout.episode.r_format,
+            r_correct=rollout.r_correct,
+            r_protocol=scores.get("protocol"),
+            r_efficiency=scores.get("efficiency"),
+            r_diversity=scores.get("diversity"),
+            executor_trajectories=tuple(d.id for d in rollout.delegations if d.episode is None),
+            tokens=rollout.tokens,
+            version=rollout.version,
+        )

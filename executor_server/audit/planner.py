@@ -31,7 +31,7 @@ def planner_part(record: GroupRecord, spec: RunSpec, updates: int) -> Part:
         rollout = present[name]
         assert rollout.r_format is not None
         assert rollout.r_correct is not None
-        rewards[name] = planner_reward(rollout.r_format, rollout.r_correct, spec.planner_reward)
+        rewards[name] = planner_reward(rollout.r_format, rollout.r_correct, spec.planner_reward, rollout)
     baseline = group_advantages(list(rewards.values()))
     part.dead = baseline.dead
     for (name, reward), advantage in zip(rewards.items(), baseline.advantages, strict=True):

@@ -26,7 +26,7 @@ class Account:
         rollout = self.rollout
         if rollout.r_format is None or rollout.r_correct is None:
             return None
-        return planner_reward(rollout.r_format, rollout.r_correct, self.run.spec.planner_reward)
+        return planner_reward(rollout.r_format, rollout.r_correct, self.run.spec.planner_reward, rollout)
 
     def reward_of(self, call: TrajectoryRecord) -> float | None:
         """Of the executor for this call (Eq. 5); None where it is not scored, or its rollout has no reward to share."""

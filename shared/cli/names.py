@@ -28,6 +28,14 @@ def thing_id(text: str) -> str:
         raise UserError(f"{text!r} is no id, which is 36 characters of 0-9, a-f and -") from None
 
 
+def is_id(text: str) -> bool:
+    """Whether `text` is an id, and so no name that a person would give a run."""
+    try:
+        return bool(_ID.validate_python(text))
+    except ValidationError:
+        return False
+
+
 def choose_run(server: Server, name: str | None) -> str:
     """The run of that name; without one, the only run, or the only one that goes on. UserError lists what there is."""
     if name is not None:

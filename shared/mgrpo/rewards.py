@@ -1,19 +1,40 @@
 """The rewards of both roles (M-GRPO, arXiv 2511.13288, Eqs 4-5). Each is gated by its own agent's format only."""
 
 import math
+from typing import Protocol
 
 from shared.errors import InvalidInput
 from shared.schemas.run import ExecutorReward, PlannerReward
 
 
-def planner_reward(r_format: int, r_correct: float, coefficients: PlannerReward) -> float:
+class Terms(Protocol):
+    """What has the scores of the optional terms; those that are on must not be None."""
+
+    @property
+    def r_protocol(self) -> float | None: ...
+    @property
+    def r_efficiency(self) -> float | None: ...
+    @property
+    def r_diversity(self) -> float | None: ...
+
+
+def planner_reward(r_format: int, r_correct: float, coefficients: PlannerReward, terms: Terms | None = None) -> float:
     """R_M = a1 * r_format + a2 * r_correct, and 0 where the planner's format is invalid (Eq. 4).
 
-    `r_format` is 0 or 1, `r_correct` in [0, 1]; InvalidInput for anything else.
+    The optional terms that are on come on top (ours; m-grpo.md, section 2): protocol compliance for any answer,
+    efficiency and diversity in the measure of `r_correct`, so that a wrong answer earns nothing by being cheap.
+    `r_format` is 0 or 1, `r_correct` and the scores in [0, 1]; InvalidInput for anything else.
     """
     _binary("r_format", r_format)
     _unit("r_correct", r_correct)
-    return coefficients.format + coefficients.correct * r_correct if r_format else 0.0
+    reward = coefficients.format + coefficients.correct * r_correct
+    for term in coefficients.terms:
+        score = getattr(terms, f"r_{term}", None)
+        if score is None:
+            raise InvalidInput(f"r_{term} is missing for a run whose reward has the term {term}")
+        _unit(f"r_{term}", score)
+        reward += getattr(coefficients, term) * score * (1.0 if term == "protocol" else r_correct)
+    return reward if r_format else 0.0
 
 
 def executor_reward(

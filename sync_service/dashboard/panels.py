@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from shared.mgrpo.formula import formulas
 from shared.schemas.verdict import Verdict
 from sync_service import store
 from sync_service.operations.verdict import verdict
@@ -100,6 +101,7 @@ def _figures(run: Run, judged: Verdict, groups: Sequence[Row], acked: Sequence[A
         "idle": {role: None if pace.idle is None else round(pace.idle, 2) for role, pace in judged.roles.items()},
         "step_s": {role: pace.step_s for role, pace in judged.roles.items()},
         "rewards": rewards,
+        "formulas": list(formulas(run.spec).values()),
     }
 
 

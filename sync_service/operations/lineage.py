@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import NotFound
 from shared.mgrpo.rewards import correct_main, executor_reward, planner_reward
-from shared.schemas.run import RunSpec
+from shared.schemas.run import TERMS, RunSpec
 from sync_service import store
 from sync_service.store.views import version
 
@@ -30,7 +30,8 @@ class Fate:
 class Node:
     """A rollout's planner trajectory, or an invocation of the executor; `row` is what is recorded.
 
-    `reward` is None before its scores are known. `named`: the rollout names it.
+    `reward` is None before its scores are known. `named`: the rollout names it. `terms`: the scores of the optional
+    terms that a planner's reward has.
     """
 
     row: Row
@@ -38,6 +39,7 @@ class Node:
     version: dict[str, int] | None
     fate: Fate
     named: bool = True
+    terms: Sequence[tuple[str, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,9 @@ def executor_fate(trajectory: Row, count: int = 1) -> Fate:
 def rollout_node(spec: RunSpec, row: Row) -> Node:
     """A rollout with its reward (Eq. 4)."""
     known = row.r_format is not None and row.r_correct is not None
-    reward = planner_reward(row.r_format, row.r_correct, spec.planner_reward) if known else None
-    return Node(row, reward, version(row), planner_fate(row))
+    reward = planner_reward(row.r_format, row.r_correct, spec.planner_reward, row) if known else None
+    scores = [(name, score) for term in TERMS if (score := getattr(row, name := f"r_{term}")) is not None]
+    return Node(row, reward, version(row), planner_fate(row), terms=scores)
 
 
 def _invocation_node(spec: RunSpec, rollout: Row, row: Row) -> Node:

@@ -31,7 +31,7 @@ async def groups(connection: AsyncConnection, run: str, step: int) -> list[Row]:
 _ROLLOUTS = """
 SELECT r.id, r.group_id AS "group", r.slot, r.state, r.reason, r.planner_trajectory, r.r_format, r.r_correct,
     r.r_protocol, r.r_efficiency, r.r_diversity, cardinality(r.executor_trajectories) AS calls,
-    r.executor_trajectories, r.tokens, r.version_epoch, r.version_step,
+    r.executor_trajectories, r.tokens, r.version_epoch, r.version_step, r.version_updates,
     r.received_at, r.multiplicity, r.fate_reason, g.step, g.index, g.task_id, g.state AS group_state
 FROM groups g JOIN rollouts r ON r.group_id = g.id
 """

@@ -14,6 +14,8 @@ from tests.integration.cli.command import Tandem
 from tests.integration.sync.builder import VERSION, Builder, Trainer, owned
 
 CORRECT = (1.0, 0.0, 0.5, 0.25)
+SCORE = (1.0, 0.25, 0.5, 0.0)
+TERMS_ON = {"correct": 0.6, "protocol": 0.1, "efficiency": 0.1, "diversity": 0.1, "budget": {"calls": 8}}
 EXPERT = (0.9, 0.1, 0.4, 0.6, 0.2)
 
 
@@ -62,7 +64,11 @@ def published(trainer: Trainer, step: int):
 async def fill(build: Builder, step: int, index: int) -> str:
     group = await build.open(step, index)
     right = (1.0,) * 4 if index else CORRECT  # the second group of a step is dead, for the planner
-    rollouts = [build.rollout(group, slot, calls=slot + 1, r_correct=right[slot]) for slot in range(4)]
+    terms = [f"r_{term}" for term in build.spec.planner_reward.terms]
+    rollouts = []
+    for slot in range(4):
+        scored = {name: SCORE[(slot + at) % 4] for at, name in enumerate(terms)}
+        rollouts.append(build.rollout(group, slot, calls=slot + 1, r_correct=right[slot], **scored))
     await build.report(*rollouts, build.aborted(group, 4))
     scores = [score for rollout in rollouts for score in build.scores(rollout)]
     marked = [
@@ -75,8 +81,14 @@ async def fill(build: Builder, step: int, index: int) -> str:
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"alignment": "expected"}, {"alignment": "none", "cutter": "arrival"}, {"staleness": 0}],
-    ids=lambda changes: "-".join(map(str, changes.values())) or "copies",
+    [
+        {},
+        {"alignment": "expected"},
+        {"alignment": "none", "cutter": "arrival"},
+        {"staleness": 0},
+        {"planner_reward": TERMS_ON},
+    ],
+    ids=lambda changes: "-".join(changes) or "copies",
 )
 async def test_what_the_trainers_acked_is_clean(build: Builder, viewer: Tandem, changes: dict):
     for group in await walk(build, **changes):

@@ -13,7 +13,7 @@ from shared.policy.training import Trainer
 from shared.schemas import ROLES, Role
 from shared.schemas.events import EventKind
 from shared.schemas.invocation import Split
-from shared.schemas.run import RunSpec
+from shared.schemas.run import TERMS, Budget, PlannerReward, RunSpec
 from shared.serving.batch import Batch
 from sync_service import states
 from sync_service.operations.audit import Action
@@ -59,12 +59,15 @@ def test_the_statistics_are_those_of_the_trainers(role: Role):
 
 
 def batch(role: Role) -> Batch:
-    """A batch in which every statistic exists: two rollouts that differ, each with a scored call."""
-    right = rollout(101, 1.0, (trajectory(201, 0.5),))
-    wrong = rollout(102, 0.0, (trajectory(202, 0.0),))
+    """A batch in which every statistic exists: two rollouts that differ, each with a scored call; all reward terms."""
+    scores = {f"r_{term}": 1.0 for term in TERMS}
+    right = rollout(101, 1.0, (trajectory(201, 0.5),), **scores)
+    wrong = rollout(102, 0.0, (trajectory(202, 0.0),), **scores)
+    shares = {"correct": 0.6} | dict.fromkeys(TERMS, 0.1)
+    spec = RunSpec(steps=9, planner_reward=PlannerReward(**shares, budget=Budget(calls=8)))
     view = delivery(role, group(1, right, wrong))
     make = planner_batch if role == "planner" else executor_batch
-    return make(view, stored(view), RunSpec(steps=9), 5)
+    return make(view, stored(view), spec, 5)
 
 
 def evaluation_statistics(role: Role) -> set[str]:
