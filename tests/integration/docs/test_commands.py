@@ -26,7 +26,7 @@ from tests.integration.docs.markdown import PAGES, ROOT, blocks
 from tests.integration.docs.shell import SHELL, Mark, commands, mark, shell_blocks
 
 BIN = Path(sys.executable).parent
-OTHERS = ("curl", "docker", "python3")
+OTHERS = ("curl", "docker", "python3", "scp", "ssh")
 """Not ours. Each line of docker is looked at by tests/integration/deploy/test_page.py."""
 VLLM = "/opt/vllm/bin/"
 """vLLM's own environment; `make test-vllm` runs a server in one."""
