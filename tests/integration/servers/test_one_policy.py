@@ -113,7 +113,10 @@ def rows(folder: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def records(postgres_url: str, redis_url: str, module_folder: Path) -> dict[str, Record]:
-    return {team: asyncio.run(walk(postgres_url, redis_url, module_folder / team, team)) for team in SETTINGS}
+    async def side_by_side() -> list[Record]:
+        return await asyncio.gather(*(walk(postgres_url, redis_url, module_folder / team, team) for team in SETTINGS))
+
+    return dict(zip(SETTINGS, asyncio.run(side_by_side()), strict=True))
 
 
 @pytest.fixture(params=list(SETTINGS))
