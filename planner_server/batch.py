@@ -47,7 +47,7 @@ def planner_batch(delivery: DeliveryView, stored: Mapping[str, Trajectory], spec
         **staleness_statistics(ages),
         "groups_dead": dead,
         "rows_distinct": len(batch.rows),
-        "rows_delegated": len(batch.rows) - len(rewards),
+        **_delegated(batch.rows, stored),
         "unique_action_rate": distinct_share(groups, stored),
     }
     batch.histograms = {
@@ -77,6 +77,13 @@ def _reward(rollout: DeliveredRollout, spec: RunSpec) -> float:
     assert rollout.r_format is not None
     assert rollout.r_correct is not None
     return planner_reward(rollout.r_format, rollout.r_correct, spec.planner_reward, rollout)
+
+
+def _delegated(rows: list[TrainRow], stored: Mapping[str, Trajectory]) -> dict[str, float]:
+    """Of the rows that are delegations of a policy to itself: how many, and their mean format."""
+    formats = [t.facts["answer"]["r_format"] for row in rows if (t := stored[row.trajectory]).role == "executor"]
+    mean = {"delegated_format_mean": sum(formats) / len(formats)} if formats else {}
+    return {"rows_delegated": len(formats), **mean}
 
 
 def _calls(delivery: DeliveryView, stored: Mapping[str, Trajectory]) -> list[int]:

@@ -19,7 +19,7 @@ from sync_service import states
 from sync_service.operations.audit import Action
 from tests.integration.docs.protocol_page import PAGE, TABLES, in_code
 from tests.unit.policy.tiny import build_model
-from tests.unit.servers.deliveries import delivery, group, rollout, stored, trajectory
+from tests.unit.servers.deliveries import delivery, group, rollout, stored, trajectory, tree
 
 MACHINES = {
     "run": states.RUN,
@@ -59,7 +59,10 @@ def test_the_statistics_are_those_of_the_trainers(role: Role):
 
 
 def batch(role: Role) -> Batch:
-    """A batch in which every statistic exists: two rollouts that differ, each with a scored call; all reward terms."""
+    """A batch in which every statistic exists: two rollouts that differ, each with a scored call; all reward terms.
+
+    In the planner's one has a delegation of the same policy below it.
+    """
     scores = {f"r_{term}": 1.0 for term in TERMS}
     right = rollout(101, 1.0, (trajectory(201, 0.5),), **scores)
     wrong = rollout(102, 0.0, (trajectory(202, 0.0),), **scores)
@@ -67,7 +70,8 @@ def batch(role: Role) -> Batch:
     spec = RunSpec(steps=9, planner_reward=PlannerReward(**shares, budget=Budget(calls=8)))
     view = delivery(role, group(1, right, wrong))
     make = planner_batch if role == "planner" else executor_batch
-    return make(view, stored(view), spec, 5)
+    below = tree(101, 301) if role == "planner" else {}
+    return make(view, stored(view) | below, spec, 5)
 
 
 def evaluation_statistics(role: Role) -> set[str]:

@@ -62,3 +62,13 @@ def stored(view: DeliveryView, *missing: int) -> dict[str, Trajectory]:
         names = [t.id for r in rollouts for t in r.executor_trajectories]
     present = set(names) - {uuid(number) for number in missing}
     return {n: Trajectory(n, "r", view.role, [1, int(n[-12:])], [0, 1], [0.0, -1.0], NEW) for n in present}
+
+
+def tree(root: int, *below: int) -> dict[str, Trajectory]:
+    """A stored rollout, and what its own policy did below it; of every other one the format is valid."""
+    facts = {"calls": len(below), "parts": [uuid(n) for n in below]}
+    made = {uuid(root): Trajectory(uuid(root), "r", "planner", [1, root], [0, 1], [0.0, -1.0], NEW, facts=facts)}
+    for n in below:
+        answer = {"answer": {"r_format": n % 2}}
+        made[uuid(n)] = Trajectory(uuid(n), "r", "executor", [1, n], [0, 1], [0.0, -1.0], NEW, facts=answer)
+    return made

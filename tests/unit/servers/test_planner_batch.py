@@ -4,19 +4,11 @@ import pytest
 
 from planner_server.batch import planner_batch
 from shared.policy.policy import UpdateResult
-from shared.policy.types import Trajectory
 from shared.schemas.run import RunSpec
 
-from .deliveries import NEW, OLD, aborted, delivery, group, rollout, stored, uuid
+from .deliveries import OLD, aborted, delivery, group, rollout, stored, tree, uuid
 
 SPEC = RunSpec(steps=10, staleness=1)
-
-
-def tree(root: int, *below: int) -> dict[str, Trajectory]:
-    """A stored rollout, and what its policy did below it."""
-    facts = {"calls": len(below), "parts": [uuid(n) for n in below]}
-    made = {uuid(n): Trajectory(uuid(n), "r", "executor", [1, n], [0, 1], [0.0, -1.0], NEW) for n in below}
-    return {uuid(root): Trajectory(uuid(root), "r", "planner", [1, root], [0, 1], [0.0, -1.0], NEW, facts=facts)} | made
 
 
 def test_advantages_are_those_of_the_group():
@@ -53,6 +45,7 @@ def test_a_rollout_whose_policy_delegated_to_itself_is_a_row_for_each_trajectory
     assert [row.multiplicity for row in batch.rows] == pytest.approx([1 / 3] * 3 + [1.0])
     assert batch.fates == {uuid(11): 1, uuid(12): 1}
     assert (batch.statistics["rows_distinct"], batch.statistics["rows_delegated"]) == (4, 2)
+    assert batch.statistics["delegated_format_mean"] == 0.5
     assert (batch.statistics["calls_mean"], batch.histograms["calls_per_rollout"]) == (1.0, {"2": 1, "0": 1})
     assert batch.statistics["reward_mean"] == pytest.approx(0.55)
 
