@@ -21,9 +21,10 @@ from executor_server.audit.compare import Audit, audit
 from executor_server.audit.record import read
 from shared.cli.server import Server
 from shared.ids import new_id
+from shared.mgrpo.formula import formulas
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
 from shared.schemas.rollout import GroupView
-from shared.schemas.run import RunStatus
+from shared.schemas.run import TERMS, Budget, PlannerReward, RunSpec, RunStatus
 from shared.schemas.stream import StepStatistics
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
@@ -40,6 +41,8 @@ PLANNER = {**answers(0.9), **calls("planner"), twice("planner", 0): 1.4, call("p
 PLANNER |= {MALFORMED: 1.1, STRANGER: 1.3}
 EXECUTOR = {**answers(), **calls("executor"), MALFORMED: 0.7}
 LIMITS = {"max_turns": 3, "max_calls": 3}
+SHARES = {"correct": 0.6, "protocol": 0.1, "efficiency": 0.1, "diversity": 0.1}
+REWARD = PlannerReward(**SHARES, budget=Budget(calls=4))
 
 
 @dataclass
@@ -84,7 +87,7 @@ async def walk(postgres_url: str, redis_url: str, folder: Path) -> Record:
         executor = await servers.start_executor(EXECUTOR)
         planner = await servers.start_planner(PLANNER, limits=LIMITS)
         before = await evaluate(servers, "initial")
-        await servers.declare(steps=STEPS, groups_per_step=4, rollouts_per_group=8, d_max=D_MAX)
+        await servers.declare(steps=STEPS, groups_per_step=4, rollouts_per_group=8, d_max=D_MAX, planner_reward=REWARD)
         status = await servers.finished()
         checkpoints = {}
         for role, app in (("planner", planner), ("executor", executor)):
@@ -133,7 +136,7 @@ def test_only_ids_and_scalars_crossed(record: Record, postgres_url: str):
             str(row) for (table,) in tables for row in connection.execute(f'SELECT t::text FROM "{table}" t')
         )
     assert record.run in dump
-    for text in ("answer>", "tool_call", "tool_response", "echo", "delegate", LONG):
+    for text in ("answer>", "tool_call", "tool_response", "echo", 'delegate"', LONG):
         assert text not in dump
     sampled = [list(map(int, ids)) for ids in token_ids(record)]
     assert sampled
@@ -203,6 +206,37 @@ def test_every_report_was_acknowledged(record: Record, module_folder: Path, role
 def test_an_unknown_tool_is_an_error_that_the_planner_sees(record: Record):
     shown = [m["content"] for facts in record.stored["planner"].values() for m in facts["messages"]]
     assert any('state="error"' in text and "fly" in text for text in shown)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_the_scores_of_the_reward_terms_are_what_the_rollouts_did(record: Record, postgres_url: str, term: str):
+    with psycopg.connect(postgres_url.replace("+psycopg", "")) as connection:
+        rows = connection.execute(
+            f"SELECT CAST(planner_trajectory AS text), r_{term} FROM rollouts WHERE run = %s".encode(), (record.run,)
+        ).fetchall()
+    assert len(rows) == SLOTS * STEPS
+    assert dict(rows) == {id_: scores(record, facts)[term] for id_, facts in record.stored["planner"].items()}
+    assert {0 < score < 1 for _, score in rows} == {True, False}
+
+
+def scores(record: Record, facts: dict[str, Any]) -> dict[str, float]:
+    """The score of each term, from what the two servers stored as text."""
+    shown = [message["content"] for message in facts["messages"] if message["role"] == "tool"]
+    done = [record.stored["executor"][id_] for id_ in facts["invocations"]]
+    subtasks = [each["request"]["subtask"] for each in done if each["answer"]["status"] == "ok"]
+    *turns, _ = [message["content"] for message in facts["messages"] if message["role"] == "assistant"]
+    refused = "".join(turns).count(STRANGER)  # one that a limit kept from running, too
+    return {
+        "protocol": 1 - refused / len(shown) if shown else 1.0,
+        "efficiency": 1 - min(1, len(shown) / 4),
+        "diversity": len(set(subtasks)) / len(subtasks) if subtasks else 1.0,
+    }
+
+
+@pytest.mark.parametrize("role", ["planner", "executor"])
+def test_the_reward_formulas_are_kept_beside_the_weights(record: Record, role: str):
+    kept = json.loads((record.folder / role / "reward.json").read_text())
+    assert kept == formulas(RunSpec(steps=STEPS, planner_reward=REWARD))
 
 
 def test_staleness_stays_within_the_bound(record: Record):
