@@ -6,7 +6,8 @@ from functools import partial
 from planner_server.rollout import Rollout
 from shared.agents.executor import trajectory_of
 from shared.policy.store import TrajectoryStore
-from shared.policy.types import PARTS, Trajectory
+from shared.policy.types import Trajectory
+from shared.schemas.invocation import PARTS
 from shared.schemas.rollout import RolloutItem, RolloutReport
 from shared.serving.submitter import Submitter
 

@@ -48,17 +48,24 @@ class Owners:
         """Close the connections."""
         await self._transport.aclose()
 
-    async def read(self, urls: Sequence[str], run: str, role: Role, id: str) -> TrajectoryView:
-        """The trajectory, from the first of `urls` that has it. Unavailable says why none could be asked."""
+    async def read(self, urls: Sequence[str], run: str, at: Role, id: str, role: Role) -> TrajectoryView:
+        """The trajectory, from the first of `urls` that has it. Unavailable says why none could be asked.
+
+        `at`: whose servers these are; `role`: what the trajectory's agent did, which one policy may do for itself.
+        """
         faults: list[str] = []
         for url in urls[:TRIED]:
             try:
-                return await self._ask(url, run, role, id)
+                view = await self._ask(url, at, id)
             except (NotFound, Unavailable) as error:
                 faults.append(error.detail)
-        raise Unavailable(faults[0] if faults else f"no {role} server has said where it is")
+            else:
+                if (view.id, view.run, view.role) == (id, run, role):
+                    return view
+                faults.append(f"the {at} server answers with another trajectory")
+        raise Unavailable(faults[0] if faults else f"no {at} server has said where it is")
 
-    async def _ask(self, url: str, run: str, role: Role, id: str) -> TrajectoryView:
+    async def _ask(self, url: str, role: Role, id: str) -> TrajectoryView:
         base = checked(url)
         try:
             async with asyncio.timeout(ANSWER_S), self._places:
@@ -68,12 +75,9 @@ class Owners:
         except (httpx.HTTPError, httpx.InvalidURL, ClientError, OSError, ValueError):  # ValueError: a name that is none
             raise Unavailable(f"the {role} server cannot be reached, or does not answer as ours do") from None
         try:
-            view = TrajectoryView.model_validate_json(raw)
+            return TrajectoryView.model_validate_json(raw)
         except ValidationError:
             raise Unavailable(f"what answers at the {role} server's address is no server of ours") from None
-        if (view.id, view.run, view.role) != (id, run, role):
-            raise Unavailable(f"the {role} server answers with another trajectory")
-        return view
 
     async def _send(self, url: str, role: Role) -> bytes:
         """The body of a success, read no further than MOST_BYTES."""

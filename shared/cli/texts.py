@@ -7,9 +7,8 @@ from typing import Any
 from shared.cli.account import Account
 from shared.cli.server import Server
 from shared.errors import NotFound, TandemError
-from shared.policy.types import PARTS
 from shared.schemas.base import Role
-from shared.schemas.invocation import TrajectoryView
+from shared.schemas.invocation import PARTS, TrajectoryView
 from shared.schemas.views import WorkerRow
 
 ANSWER_S = 10.0

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from shared.errors import BodyConflict, NotFound, Overloaded
 from shared.policy.group_commit import GroupCommit
 from shared.policy.records import COLUMNS, Record, connect, dumps, pack, prepare, read
-from shared.policy.types import PARTS, Trajectory
+from shared.policy.types import Trajectory
+from shared.schemas.invocation import PARTS
 
 T = TypeVar("T")
 Write = Callable[[sqlite3.Connection], Any]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from shared.errors import Conflict
 from shared.schemas.base import PolicyVersion, Role
+from shared.schemas.invocation import PARTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +69,6 @@ class Sampler(Protocol):
     async def close(self) -> None:
         """End the process or thread behind it."""
         ...
-
-
-PARTS = "parts"
-"""The fact that names the trajectories below one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,10 @@ class CheckpointView(Wire):
     path: str
 
 
+PARTS = "parts"
+"""The fact that names the trajectories below one: what its own policy did for it, in the same store."""
+
+
 class TrajectoryView(Wire):
     """The readable text of one trajectory, for people only."""
 

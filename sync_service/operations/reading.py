@@ -1,14 +1,19 @@
-"""The texts of a rollout, asked for at the servers that own them: the planner's, and each invocation's."""
+"""The texts of a rollout, asked for at the servers that own them: the planner's, and each invocation's.
+
+Those of a policy that delegates to itself are in the planner server's store, and only the planner's text names them.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.errors import NotFound, Unavailable
+from shared.ids import Id
 from shared.schemas.base import Role
-from shared.schemas.invocation import TrajectoryView
+from shared.schemas.invocation import PARTS, TrajectoryView
 from sync_service import store
 from sync_service.operations.lineage import Tree, tree
 from sync_service.operations.turns import Turn, nested, plain
@@ -19,6 +24,9 @@ ALL_S = 8.0
 MOST = 32
 """Invocations whose texts are asked for."""
 
+_IDS = TypeAdapter(list[Id])
+Asked = tuple[Role, Role, str]
+"""Whose server is asked, the role of the trajectory, its id."""
 Addresses = Mapping[Role, Sequence[str]]
 
 
@@ -46,40 +54,64 @@ async def find(connection: AsyncConnection, run: str, rollout: str) -> tuple[Tre
 
 async def read(owners: Owners, run: str, of: Tree, addresses: Addresses) -> Reading:
     """Every text that can be had in time."""
-    faults: dict[str, str] = {}
-
-    async def ask(role: Role, id: str) -> TrajectoryView | None:
-        try:
-            return await owners.read(addresses[role], run, role, id)
-        except (NotFound, Unavailable) as error:
-            faults[id] = error.detail
-            return None
-
-    asked: list[tuple[Role, str]] = [("executor", node.row.id) for node in of.invocations[:MOST]]
-    if of.root.row.planner_trajectory:
-        asked.append(("planner", of.root.row.planner_trajectory))
-    tasks = {id: asyncio.create_task(ask(role, id)) for role, id in asked}
-    try:
-        if tasks:
-            await asyncio.wait(tasks.values(), timeout=ALL_S)
-    finally:
-        for task in tasks.values():
-            task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
-    views = {id: task.result() for id, task in tasks.items() if not task.cancelled()}
-    faults |= dict.fromkeys(tasks.keys() - views.keys(), f"not read within {ALL_S:g} s")
-    faults |= {node.row.id: f"only those of the first {MOST} calls are read" for node in of.invocations[MOST:]}
-    return _reading(of, {id: view for id, view in views.items() if view}, faults)
-
-
-def _reading(of: Tree, views: Mapping[str, TrajectoryView], faults: Mapping[str, str]) -> Reading:
-    executors = [views[node.row.id] for node in of.invocations if node.row.id in views]
-    planner = views.get(of.root.row.planner_trajectory or "")
-    turns, loose = nested(planner, executors) if planner else ([], [view.id for view in executors])
-    silent = [node.row.id for node in of.invocations if node.row.id not in views]
+    asking = _Asking(owners, run, addresses, asyncio.get_running_loop().time() + ALL_S)
+    planner, invocations = of.root.row.planner_trajectory, [node.row.id for node in of.invocations]
+    root: list[Asked] = [("planner", "planner", planner)] if planner else []
+    await asking.all([*(("executor", "executor", id) for id in asking.first(invocations)), *root])
+    parts = _parts(asking.views.get(planner or ""))
+    await asking.all([("planner", "executor", id) for id in asking.first(parts)])
+    below = [*invocations, *parts]
+    views = [asking.views[id] for id in below if id in asking.views]
+    turns, loose = [], [view.id for view in views]
+    if planner in asking.views:
+        turns, loose = nested(asking.views[planner], views)
     return Reading(
         planner=turns,
-        loose=[*loose, *silent],
-        executor={view.id: plain(view.messages) for view in executors},
-        faults=faults,
+        loose=[*loose, *(id for id in below if id not in asking.views)],
+        executor={view.id: plain(view.messages) for view in views},
+        faults=asking.faults,
     )
+
+
+@dataclass(slots=True)
+class _Asking:
+    """`until`: when, by the loop's clock, nothing more is waited for."""
+
+    owners: Owners
+    run: str
+    addresses: Addresses
+    until: float
+    views: dict[str, TrajectoryView] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+
+    def first(self, ids: Sequence[str]) -> Sequence[str]:
+        """Those that are asked for; that the others are not is said."""
+        self.faults |= dict.fromkeys(ids[MOST:], f"only those of the first {MOST} calls are read")
+        return ids[:MOST]
+
+    async def all(self, asked: Sequence[Asked]) -> None:
+        """Ask for all of them at once."""
+        tasks = {one[-1]: asyncio.create_task(self._one(*one)) for one in asked}
+        try:
+            if tasks:
+                left_s = self.until - asyncio.get_running_loop().time()
+                await asyncio.wait(tasks.values(), timeout=max(0.0, left_s))
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+        self.faults |= {id: f"not read within {ALL_S:g} s" for id, task in tasks.items() if task.cancelled()}
+
+    async def _one(self, at: Role, role: Role, id: str) -> None:
+        try:
+            self.views[id] = await self.owners.read(self.addresses[at], self.run, at, id, role)
+        except (NotFound, Unavailable) as error:
+            self.faults[id] = error.detail
+
+
+def _parts(view: TrajectoryView | None) -> list[str]:
+    """What the planner's trajectory says is below it; nothing where it says what is no list of ids."""
+    try:
+        return _IDS.validate_python(view.facts.get(PARTS, []) if view else [])
+    except ValidationError:
+        return []

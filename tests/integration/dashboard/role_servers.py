@@ -43,9 +43,9 @@ class RoleServers:
         view = self.texts.get(id)
         return Response(view.model_dump_json() if view else "", 200 if view else 404)
 
-    def tell(self, rollout: RolloutItem, run: str) -> None:
-        """They have the texts of a rollout that made all its calls in its first turn."""
-        planner, calls = rollout.body.planner_trajectory or "", rollout.body.executor_trajectories
+    def tell(self, rollout: RolloutItem, run: str, parts: tuple[str, ...] = ()) -> None:
+        """They have the texts of a rollout that made all its calls in its first turn; `parts`, to its own policy."""
+        planner, calls = rollout.body.planner_trajectory or "", rollout.body.executor_trajectories + parts
         asks = "".join(CALL % index for index in range(len(calls)))
         messages = (
             {"role": "user", "content": "Which capital?"},
@@ -53,7 +53,7 @@ class RoleServers:
             {"role": "tool", "content": "Paris"},
             {"role": "assistant", "content": "<answer>Paris</answer>"},
         )
-        self._put(planner, run, "planner", messages, {"invocations": list(calls)})
+        self._put(planner, run, "planner", messages, {"invocations": list(calls), "parts": list(parts)})
         for index, id in enumerate(calls):
             found = ({"role": "assistant", "content": f"I looked for {index}"},)
             self._put(id, run, "executor", found, {"request": {"index": index, "subtask": f"find {index}"}})

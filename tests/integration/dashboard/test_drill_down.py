@@ -9,6 +9,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.responses import Response
 
+from shared.ids import new_id
 from shared.schemas.rollout import RolloutItem
 from shared.schemas.stream import Heartbeat
 from sync_service.lanes import PAGES_IN_WORK
@@ -53,6 +54,20 @@ async def trained(build: Builder) -> RolloutItem:
     return rollouts[0]
 
 
+async def test_the_formulas_in_force_and_the_scores_of_their_terms_are_shown(
+    build: Builder, browser: httpx.AsyncClient
+) -> None:
+    await build.declare(planner_reward={"correct": 0.7, "efficiency": 0.2, "budget": {"calls": 8}})
+    rollout = build.rollout(await build.open(), r_efficiency=0.25)
+    await build.report(rollout)
+    first = await page(browser, f"/runs/{build.run}")
+    assert "R_M = r_format*(0.1 + 0.7*r_correct + 0.2*r_correct*r_efficiency); r_efficiency = 1 - min(1, calls/8)" in first
+    shown = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}")
+    assert re.search(r'<span class="note">r_efficiency</span> 0\.25', shown)
+    assert "r_diversity" not in shown
+    assert re.search(r'<span class="value">0\.85</span> <span class="note">reward</span>', shown)
+
+
 async def test_steps_lead_to_groups_and_rollouts_with_their_fates(build: Builder, browser: httpx.AsyncClient) -> None:
     rollout = await trained(build)
     root = f"/runs/{build.run}/steps"
@@ -95,6 +110,34 @@ async def test_texts_come_from_their_servers_with_each_call_below_its_turn(
         "http://planner:8701/",
         "http://executor:8701/",
     }
+
+
+async def test_what_one_policy_delegated_to_itself_is_read_from_the_planner_server(
+    build: Builder, browser: httpx.AsyncClient, servers: RoleServers
+) -> None:
+    await build.declare(groups_per_step=1, trained_roles=("planner",))
+    rollout, *_ = await build.fill(1, calls=0)
+    await build.client.heartbeat(build.run, "planner-1", Heartbeat(role="planner", url="http://planner:8701/"))
+    parts = (new_id(), new_id())
+    servers.tell(rollout, build.run, parts)
+    del servers.texts[parts[1]]
+    text = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
+    places = [text.index(part) for part in ("find 0", parts[0], "I looked for 0", "&lt;answer", parts[1])]
+    assert places == sorted(places)
+    assert text.count("the same policy, trained with") == 2
+    assert "The text is not here: the planner server does not have it any more." in text
+
+
+@pytest.mark.parametrize("parts", [["../checkpoints"], "x", [1], {"a": 1}])
+async def test_parts_that_are_no_ids_are_not_asked_for(
+    build: Builder, browser: httpx.AsyncClient, servers: RoleServers, parts: object
+) -> None:
+    rollout = await trained(build)
+    servers.tell(rollout, build.run)
+    planner = servers.texts[rollout.body.planner_trajectory]
+    servers.texts[planner.id] = planner.model_copy(update={"facts": {"parts": parts}})
+    await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}/text")
+    assert len(servers.asked) == 3
 
 
 async def test_hostile_text_is_shown_as_text_and_cut(

@@ -63,7 +63,7 @@ async def owners() -> AsyncGenerator[Owners]:
 )
 async def test_a_name_that_is_none_is_no_fault_of_ours(owners: Owners, url: str) -> None:
     with pytest.raises(Unavailable, match="cannot be reached"):
-        await owners.read([url], "r1", "planner", new_id())
+        await owners.read([url], "r1", "planner", new_id(), "planner")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ async def test_what_speaks_no_http_is_no_fault_of_ours(owners: Owners, answer: b
     async with await asyncio.start_server(say, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(Unavailable, match="does not answer as ours do"):
-            await owners.read([f"http://127.0.0.1:{port}"], "r1", "planner", new_id())
+            await owners.read([f"http://127.0.0.1:{port}"], "r1", "planner", new_id(), "planner")
 
 
 def test_the_key_is_one_line_of_a_file(tmp_path: Path) -> None:
