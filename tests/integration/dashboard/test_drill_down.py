@@ -61,7 +61,9 @@ async def test_the_formulas_in_force_and_the_scores_of_their_terms_are_shown(
     rollout = build.rollout(await build.open(), r_efficiency=0.25)
     await build.report(rollout)
     first = await page(browser, f"/runs/{build.run}")
-    assert "R_M = r_format*(0.1 + 0.7*r_correct + 0.2*r_correct*r_efficiency); r_efficiency = 1 - min(1, calls/8)" in first
+    assert (
+        "R_M = r_format*(0.1 + 0.7*r_correct + 0.2*r_correct*r_efficiency); r_efficiency = 1 - min(1, calls/8)" in first
+    )
     shown = await page(browser, f"/runs/{build.run}/steps/1/rollouts/{rollout.id}")
     assert re.search(r'<span class="note">r_efficiency</span> 0\.25', shown)
     assert "r_diversity" not in shown
