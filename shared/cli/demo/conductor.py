@@ -31,6 +31,7 @@ from shared.config import save
 from shared.errors import UserError
 from shared.ids import Name
 from shared.lock import locked
+from shared.mgrpo.formula import formulas
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
 
 NO_RISE_EXIT = 1
@@ -60,6 +61,8 @@ async def _conduct(folder: Path, settings: Settings, console: Console) -> int:
                 await gate(settings, evaluator, metrics, progress)
                 spec = settings.spec(await resolve_d_max(settings, evaluator))
             await sync.declare_run(run_name(folder), spec)
+            for formula in formulas(spec).values():
+                console.print(formula, soft_wrap=True, markup=False, highlight=False)
             with clock.stage("training"):
                 status = await Watch(folder, settings, services, sync, evaluator, metrics, progress).until_finished()
             with clock.stage("evaluation"):

@@ -2,22 +2,43 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypedDict
 
 import httpx
 
 from shared.cli.demo.metrics import read_entries
+from shared.cli.demo.settings import Settings
 from shared.errors import UserError, from_problem
 from shared.ids import derived_id
+from shared.schemas.base import Role
 from shared.schemas.invocation import EvaluationRequest, EvaluationView
 
 POLL_S = 0.25
 LOOKS = 8
 
 
+FIRST = "initial"
+"""The checkpoint before training."""
+
+
 class EvaluationFailed(UserError):
     """An evaluation ended without a result."""
+
+
+class Checkpoints(TypedDict):
+    """The fields of a request that say on which weights it runs."""
+
+    planner_checkpoint: str
+    executor_checkpoint: str
+
+
+def of_checkpoints(settings: Settings, names: Mapping[Role, str]) -> Checkpoints:
+    """Which checkpoints a request names: a role without one here is as it was; a team of one model has one."""
+    planner = names.get("planner", FIRST)
+    executor = names.get("executor", FIRST) if settings.team == "pair" else planner
+    return {"planner_checkpoint": planner, "executor_checkpoint": executor}
 
 
 class Evaluator:

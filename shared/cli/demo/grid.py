@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rich.progress import Progress
 
-from shared.cli.demo.evaluations import Evaluator
+from shared.cli.demo.evaluations import FIRST, Evaluator
 from shared.cli.demo.intervals import Estimate, accuracy, paired_difference
 from shared.cli.demo.services import Urls
 from shared.cli.demo.settings import Settings, trained
@@ -12,7 +12,6 @@ from shared.schemas.invocation import EvaluationRequest, EvaluationView
 
 MODES = {"sampled": 1.0, "greedy": 0.0}
 BEFORE, AFTER = "before", "after"
-FIRST = "initial"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from shared.cli.demo.grid import AFTER, BEFORE, MODES, Grid
 from shared.cli.demo.metrics import Metrics
 from shared.cli.demo.settings import Settings, trained
 from shared.learning import learning
+from shared.mgrpo.formula import formulas
 from shared.schemas.run import RunStatus
 from shared.schemas.stream import StepStatistics
 
@@ -26,6 +27,7 @@ def summarise(settings: Settings, metrics: Metrics, grid: Grid, status: RunStatu
         "verdict": "SATURATED" if judged == "SATURATED" else _verdict(rise.low),
         "accuracy": {mode: _cells(grid, mode) for mode in MODES},
         "validation_accuracy": {str(step): value for step, value in sorted(metrics.validations.items())},
+        "reward_formulas": formulas(settings.spec()),
         "reward": {role: _edges(metrics.steps(role), "reward_mean") for role in trained(settings)},
         "steps": {role: Counter(s.outcome for s in metrics.steps(role)) for role in trained(settings)},
         "groups": status.groups,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from shared.cli.demo.evaluations import EvaluationFailed, Evaluator
+from shared.cli.demo.evaluations import EvaluationFailed, Evaluator, of_checkpoints
 from shared.cli.demo.metrics import Metrics
 from shared.cli.demo.services import Services
 from shared.cli.demo.settings import Settings, run_name, trained
@@ -136,11 +136,9 @@ class Watch:
 
 def validation_request(settings: Settings, checkpoint: str) -> EvaluationRequest:
     """The first validation tasks, at temperature 1; a role that does not train stays `initial`."""
-    names = {role: checkpoint if role in trained(settings) else "initial" for role in ("planner", "executor")}
     return EvaluationRequest(
         split="validation",
         n=settings.demo.validation_tasks,
         seed=settings.spec().seed,
-        planner_checkpoint=names["planner"],
-        executor_checkpoint=names["executor"],
+        **of_checkpoints(settings, dict.fromkeys(trained(settings), checkpoint)),
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 from rich.progress import Progress
 
 from shared.cli.demo.conductor import parts
-from shared.cli.demo.evaluations import Evaluator
-from shared.cli.demo.grid import FIRST, MODES
+from shared.cli.demo.evaluations import FIRST, Evaluator, of_checkpoints
+from shared.cli.demo.grid import MODES
 from shared.cli.demo.metrics import Metrics
 from shared.cli.demo.pilot import resolve_d_max
 from shared.cli.demo.services import Services
@@ -88,9 +88,8 @@ async def _test(
             n=n,
             seed=settings.spec().seed,
             temperature=temperature,
-            planner_checkpoint=checkpoints.get("planner", FIRST),
-            executor_checkpoint=checkpoints.get("executor", FIRST),
             transcripts=min(n, SHOWN_TASKS),
+            **of_checkpoints(settings, checkpoints),
         )
         start = place * n
         views[mode] = await evaluator.evaluate(

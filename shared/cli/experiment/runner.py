@@ -6,13 +6,14 @@ models, which are warmed up once.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from rich.progress import Progress, TaskID
 
-from shared.cli.demo.services import check_configuration
 from shared.cli.demo.stage1 import warm_up
 from shared.cli.experiment.job import run_job
 from shared.cli.experiment.plan import Job, check_start, remaining_s
+from shared.cli.experiment.result import JobResult
 from shared.cli.terminal import one_line, span
 from shared.config import save
 from shared.errors import TandemError
@@ -33,11 +34,12 @@ async def run_jobs(jobs: Sequence[Job], progress: Progress, after_each: Callable
             if job.start in starts:  # what failed to warm up would do so again
                 raise TandemError(starts[job.start])
             models = await _models(job, progress, starts)
-            await run_job(job, models, progress)
+            result = await run_job(job, models, progress)
+            _tell(progress, f"{job.name}: {told(result)}")
             after_each()
         except Exception as error:  # noqa: BLE001 the outermost boundary: a job that fails ends no other one
             failures[job.name] = _reason(error)
-            progress.console.print(f"{job.name} failed: {one_line(failures[job.name])}", markup=False, highlight=False)
+            _tell(progress, f"{job.name} failed: {one_line(failures[job.name])}")
         _clear(progress, bar)
     progress.update(bar, completed=sum(one.state == "done" for one in jobs), note="")
     return failures
@@ -48,13 +50,22 @@ async def _models(job: Job, progress: Progress, starts: dict[Path, str]) -> dict
     job.start.mkdir(parents=True, exist_ok=True)
     check_start(job)
     try:
-        if not (job.start / "config.toml").exists():
-            check_configuration(job.start, job.settings, dict.fromkeys(job.settings.roles, job.start))
         save(job.settings, job.start / "config.toml")
         return await warm_up(job.start, job.settings, progress)
     except TandemError as error:
         starts[job.start] = error.detail
         raise
+
+
+def told(result: JobResult) -> str:
+    """What a job came to, in half a line."""
+    before, after = (fmean(one.sampled.correct) for one in (result.before, result.after))
+    return f"accuracy {before:.3f} -> {after:.3f}, in {span(result.seconds['job'])}"
+
+
+def _tell(progress: Progress, line: str) -> None:
+    """Above the bars; in a log it is all that is seen meanwhile."""
+    progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _reason(error: BaseException) -> str:

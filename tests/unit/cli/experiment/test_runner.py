@@ -13,6 +13,7 @@ from shared.cli.demo.stage1 import GateFailed
 from shared.cli.experiment import runner
 from shared.cli.experiment.definition import load_definition
 from shared.cli.experiment.plan import Job, plan
+from shared.cli.experiment.result import JobResult
 from shared.errors import UserError
 from tests.unit.cli.experiment.results import result
 
@@ -33,13 +34,15 @@ class Machine:
             raise self.fails[folder.name]
         return {"planner": folder}
 
-    async def run_job(self, job: Job, models: dict[str, Path], progress: Progress) -> None:
+    async def run_job(self, job: Job, models: dict[str, Path], progress: Progress) -> JobResult:
         self.ran.append(job.name)
         assert models == {"planner": job.start}
         if job.name in self.fails:
             raise self.fails[job.name]
         job.folder.mkdir(parents=True, exist_ok=True)
-        result(job.arm, job.seed, 3).write(job.folder)
+        made = result(job.arm, job.seed, 3)
+        made.write(job.folder)
+        return made
 
 
 @pytest.fixture
@@ -47,7 +50,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
     monkeypatch.setattr(runner, "warm_up", made.warm_up)
     monkeypatch.setattr(runner, "run_job", made.run_job)
-    monkeypatch.setattr(runner, "check_configuration", lambda *_: None)
     return made
 
 
@@ -93,3 +95,7 @@ async def test_being_stopped_is_no_failure_of_a_job(machine: Machine, tmp_path: 
     with pytest.raises(KeyboardInterrupt):
         await run(tmp_path)
     assert machine.ran == ["cotrain-11"]
+
+
+def test_what_a_job_came_to_is_told():
+    assert runner.told(result("cotrain", 11, 3)) == "accuracy 0.250 -> 0.750, in 60 s"
