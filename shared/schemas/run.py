@@ -48,8 +48,9 @@ class PlannerReward(Wire):
 
     @model_validator(mode="after")
     def _consistent(self) -> "PlannerReward":
-        if abs(self.format + self.correct + self.protocol + self.efficiency + self.diversity - 1) > 1e-9:
-            raise ValueError("the planner's reward coefficients must sum to 1")
+        total = self.format + self.correct + self.protocol + self.efficiency + self.diversity
+        if abs(total - 1) > 1e-9:
+            raise ValueError(f"the planner's reward coefficients must sum to 1, not {total:g}")
         if self.terms and self.correct <= self.protocol:
             raise ValueError("correct must exceed protocol: else a right answer may be worth no more than a wrong one")
         if self.efficiency and self.budget in (None, Budget()):

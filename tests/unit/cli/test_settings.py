@@ -12,6 +12,7 @@ from shared.config import load, save
 from shared.errors import UserError
 from shared.lock import locked
 from shared.schemas import ROLES
+from shared.schemas.run import Budget
 
 
 def test_the_presets_are_valid_and_smoke_is_smaller():
@@ -25,6 +26,21 @@ def test_an_override_reaches_the_run():
     settings = load_settings("atlas", ["run.steps=7", 'run.trained_roles=["planner"]'])
     assert settings.spec().steps == 7
     assert settings.spec().trained_roles == ("planner",)
+
+
+def test_a_cost_per_call_is_three_overrides(tmp_path):
+    reward = [
+        "run.planner_reward.correct=0.7",
+        "run.planner_reward.efficiency=0.2",
+        "run.planner_reward.budget.calls=4",
+    ]
+    settings = load_settings("atlas", reward)
+    coefficients = settings.spec().planner_reward
+    assert (coefficients.terms, coefficients.budget) == (("efficiency",), Budget(calls=4))
+    save(settings, tmp_path / "config.toml")
+    assert load(type(settings), tmp_path / "config.toml").spec() == settings.spec()
+    with pytest.raises(UserError, match=r"run\.planner_reward: .*must sum to 1, not 1\.2"):
+        load_settings("atlas", reward[1:])
 
 
 def test_auto_is_replaced_by_the_pilot():

@@ -4,7 +4,7 @@ import pytest
 
 from planner_server.batch import planner_batch
 from shared.policy.policy import UpdateResult
-from shared.schemas.run import RunSpec
+from shared.schemas.run import Budget, PlannerReward, RunSpec
 
 from .deliveries import OLD, aborted, delivery, group, rollout, stored, tree, uuid
 
@@ -57,6 +57,20 @@ def test_a_rollout_of_which_a_part_is_lost_is_lost():
     batch = planner_batch(view, whole, SPEC, updates=5)
     assert batch.fates == {uuid(11): "lost", uuid(12): "dead-group", uuid(13): "dead-group"}
     assert uuid(111) not in {row.trajectory for row in batch.rows}
+
+
+def test_the_optional_terms_tell_right_rollouts_apart_and_wrong_ones_not():
+    costly = PlannerReward(correct=0.7, efficiency=0.2, budget=Budget(calls=4))
+    spec = SPEC.model_copy(update={"planner_reward": costly})
+    right = [rollout(11, 1.0, r_efficiency=1.0), rollout(12, 1.0, r_efficiency=0.5)]
+    wrong = [rollout(21, 0.0, r_efficiency=1.0), rollout(22, 0.0, r_efficiency=0.0)]
+    view = delivery("planner", group(1, *right), group(2, *wrong))
+    batch = planner_batch(view, stored(view), spec, updates=5)
+    assert [row.advantage for row in batch.rows] == pytest.approx([1.0, -1.0, 0.0, 0.0])
+    assert [batch.fates[uuid(number)] for number in (11, 12, 21, 22)] == [1, 1, "dead-group", "dead-group"]
+    assert batch.statistics["reward_mean"] == pytest.approx((1.0 + 0.9 + 0.1 + 0.1) / 4)
+    assert batch.statistics["efficiency_mean"] == pytest.approx(0.625)
+    assert "diversity_mean" not in batch.statistics
 
 
 def test_a_stale_row_leaves_before_the_baseline_and_one_row_alone_is_dead():
