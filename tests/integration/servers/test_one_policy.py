@@ -7,7 +7,8 @@ import asyncio
 import json
 import sqlite3
 from collections import Counter
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,24 @@ def test_a_delegation_has_the_executors_tools_and_limits(unified: Record):
     assert any(call["result"]["state"] == "ok" for row in delegated for call in row["calls"])
     assert max(row["tokens"] for row in delegated) <= 100
     assert {row["answer"]["turns"] for row in delegated} >= {1, 2}
+
+
+async def test_trees_are_trained_again_after_a_restart_and_none_is_lost(postgres_url, redis_url, tmp_path: Path):
+    settings = SETTINGS["unified"] | {"team": "unified", "environment": ENVIRONMENT}
+    async with trio(postgres_url, redis_url, tmp_path) as servers:
+        await servers.declare(rollouts_per_group=K, trained_roles=("planner",))
+        async with AsyncExitStack() as first:
+            await replace(servers, stack=first).start_planner(POLICY, **settings)
+            await servers.status_where(lambda status: status.roles["planner"].acked_step >= 1)
+        assert not (tmp_path / "planner" / "checkpoints" / "step-1").exists()
+        await servers.start_planner(POLICY, **settings)
+        await servers.finished()
+        steps = await servers.client.steps(servers.run)
+    assert [(step.step, step.updates) for step in steps] == [(1, 1), (2, 2)]
+    assert set().union(*(step.histograms["fates"] for step in steps)) <= {"trained", "dead-group"}
+    stored = rows(tmp_path / "planner")
+    named = {id for row in stored.values() if row["role"] == "planner" for id in row["parts"]}
+    assert {id for id, row in stored.items() if row["role"] == "executor"} == named
 
 
 async def test_a_run_that_trains_an_executor_is_refused_at_first_contact(postgres_url, redis_url, tmp_path: Path):
