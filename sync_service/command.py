@@ -73,7 +73,7 @@ def _parser() -> ArgumentParser:
     )
     serving.add_argument("--keys-file", type=Path, metavar="FILE", help="key hashes to keep in the database at start")
     serving.add_argument("overrides", nargs="*", metavar="key=value", help="settings, such as keep_runs_days=90")
-    keys = commands.add_parser("keys", help="add, list and revoke keys")
+    keys = commands.add_parser("keys", help="add, keep, list and revoke keys")
     migrating = commands.add_parser("migrate", help="bring a database to this schema")
     migrating.add_argument("--down-to", metavar="REVISION", help="undo what came after it, for an older version")
     for each in (serving, migrating):

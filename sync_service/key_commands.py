@@ -1,4 +1,4 @@
-"""`python -m sync_service keys add|list|revoke`: the keys that the database holds."""
+"""`python -m sync_service keys add|keep|list|revoke`: the keys that the database holds."""
 
 import asyncio
 import json
@@ -25,29 +25,32 @@ _NAME: TypeAdapter[str] = TypeAdapter(Name)
 
 
 def add_to(parser: ArgumentParser) -> Iterator[ArgumentParser]:
-    """Add the three to the command `keys`; yields the parser of each."""
+    """Add the four to the command `keys`; yields the parser of each."""
     actions = parser.add_subparsers(dest="action", required=True)
     adding = actions.add_parser("add", help="make a key, and print it this once")
     adding.add_argument("--role", choices=KEY_ROLES, required=True)
     adding.add_argument("--run", metavar="NAME", help="the one run that it is bound to")
     adding.add_argument("--out", type=Path, metavar="FILE", help="a new file for the key; without it, it is printed")
+    keeping = actions.add_parser("keep", help="keep the keys of a file of hashes, as --keys-file does at the start")
+    keeping.add_argument("file", type=Path, metavar="FILE", help="which `tandem keys create --hashes` has written")
     listing = actions.add_parser("list", help="every key, without its secret")
     revoking = actions.add_parser("revoke", help="refuse a key from now on")
     revoking.add_argument("key", metavar="KEY", help="its id: the middle part of tandem_<id>_<secret>")
-    for each in (adding, listing, revoking):
+    for each in (adding, keeping, listing, revoking):
         each.add_argument("--json", action="store_true", help="print JSON")
         yield each
 
 
 def run(arguments: Namespace, database_url: str) -> None:
     """Run the action; UserError for a mistake."""
-    {"add": _add, "list": _list, "revoke": _revoke}[arguments.action](arguments, database_url)
+    {"add": _add, "keep": _keep, "list": _list, "revoke": _revoke}[arguments.action](arguments, database_url)
 
 
-def keep_file(path: Path, database_url: str) -> None:
-    """Keep the keys whose hashes are in the file; UserError where it, or the database, cannot be used."""
+def keep_file(path: Path, database_url: str) -> list[str]:
+    """Keep the keys whose hashes are in the file, by their ids; UserError where it, or the database, cannot be used."""
     found = read_keys(path)
     _transaction(database_url, lambda connection: keys.keep(connection, found))
+    return [key.key for key in found]
 
 
 def _add(arguments: Namespace, database_url: str) -> None:
@@ -61,6 +64,11 @@ def _add(arguments: Namespace, database_url: str) -> None:
     _transaction(database_url, lambda connection: keys.keep(connection, [key]))
     shown = {} if arguments.out else {"key": text}
     _show(arguments, {**shown, "id": key.key, "role": key.role, "run": key.run}, key.key if arguments.out else text)
+
+
+def _keep(arguments: Namespace, database_url: str) -> None:
+    kept = keep_file(arguments.file, database_url)
+    _show(arguments, {"kept": kept}, "\n".join(kept))
 
 
 def _list(arguments: Namespace, database_url: str) -> None:

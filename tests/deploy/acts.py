@@ -6,8 +6,9 @@ import hashlib
 import psycopg
 from psycopg.rows import dict_row
 
-from shared.schemas import ROLES
+from shared.schemas import ROLES, Role
 from sync_service import migrate
+from tests.deploy.keys import another_key
 from tests.deploy.proxy import Proxy
 from tests.deploy.stage import NAMES, RUN, Stage, compose
 from tests.faults import unfinished
@@ -31,8 +32,15 @@ async def cut(stage: Stage, name: str) -> None:
     await stage.further()
 
 
+async def rotate(stage: Stage, role: Role) -> None:
+    """Another key for a role's server, which is started again; no other one is."""
+    async with another_key(stage, role):
+        await stage.workers[role].start_again()
+    await stage.further()
+
+
 async def move(stage: Stage, **policy: object) -> None:
-    """`kill -9` the executor; another host goes on from its disk, under another policy.
+    """`kill -9` the executor; another host goes on from its disk, under another policy and with another key.
 
     The proxies of the others are started again with its address; no server is.
     """
@@ -48,7 +56,8 @@ async def move(stage: Stage, **policy: object) -> None:
     stage.proxies["executor"].start(compose("executor", stage.secrets, stage.hosts))
     for other in ("planner", "control"):
         await stage.proxies[other].start_again(compose(other, stage.secrets, stage.hosts))
-    await executor.move(new, stage.folder / name, **policy)
+    async with another_key(stage, "executor"):
+        await executor.move(new, stage.folder / name, **policy)
     await stage.further()
 
 

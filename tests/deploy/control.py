@@ -94,6 +94,13 @@ class Control:
         service = self._start("migrate", Command([*command.words, *arguments], command.environment))
         assert await asyncio.to_thread(service.wait, START_S) == 0, service.obituary()
 
+    async def keys(self, *arguments: str) -> None:
+        """`python -m sync_service keys`, beside the service that runs."""
+        command = self._command("migrate")
+        *words, _, option, url = command.words
+        service = self._start("keys", Command([*words, "keys", *arguments, option, url], command.environment))
+        assert await asyncio.to_thread(service.wait, START_S) == 0, service.obituary()
+
     async def serve(self) -> None:
         """Start the sync service; it is ready, and hears Redis, on return."""
         self._sync = self._start("sync", self._command("sync"))

@@ -1,4 +1,4 @@
-"""`make test-deploy`: several hosts, cut off, moved and upgraded in the middle of a run, and then judged.
+"""`make test-deploy`: several hosts, cut off, given other keys, moved and upgraded in a run, which is then judged.
 
     make test-deploy                 each act twice
     make test-deploy ARGS=--quick    each act once: one to three minutes on two cores
@@ -23,7 +23,7 @@ from rich.console import Console
 from transformers.utils.logging import disable_progress_bar
 
 from shared.schemas import ROLES
-from tests.deploy.acts import cut, finish, move, upgrade
+from tests.deploy.acts import cut, finish, move, rotate, upgrade
 from tests.deploy.judge import Verdict, judge
 from tests.deploy.network import Network, missing, move_to
 from tests.deploy.stage import RUN, Stage, stage
@@ -38,7 +38,7 @@ FINDINGS = 20
 async def perform(stage: Stage, rounds: int, console: Console) -> dict[str, int]:
     """Every act, `rounds` times; how many there were."""
     began = time.monotonic()
-    done = {"cuts": 0, "moves": 0, "upgrades": 0}
+    done = {"cuts": 0, "rotations": 0, "moves": 0, "upgrades": 0}
 
     def told(kind: str, what: str) -> None:
         done[kind] += 1
@@ -51,8 +51,12 @@ async def perform(stage: Stage, rounds: int, console: Console) -> dict[str, int]
         policy = MOVES[turn % len(MOVES)]
         await move(stage, **policy)
         told("moves", f"the executor was killed and moved to {stage.hosts['executor'].address} with {policy}")
+        told("rotations", "it has another key there, and the old one is refused")
         await upgrade(stage)
         told("upgrades", "the sync service was stopped, its schema taken down and up, and started")
+        if rounds > 1:
+            await rotate(stage, "planner")
+            told("rotations", "the planner's server has another key, and both others refuse the old one")
     return done
 
 
@@ -84,7 +88,9 @@ def log_probs(log: Path) -> list[dict[str, object]]:
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser("make test-deploy", description="Cut, move and upgrade hosts in a run; judge it.")
+    parser = argparse.ArgumentParser(
+        "make test-deploy", description="Cut off, move and upgrade hosts in a run; judge it."
+    )
     parser.add_argument("--quick", action="store_true", help="each act once: one to three minutes on two cores")
     rounds = 1 if parser.parse_args().quick else 2
     console, began = Console(stderr=True, highlight=False), time.monotonic()

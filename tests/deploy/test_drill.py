@@ -21,7 +21,16 @@ async def test_nothing_is_lost_when_hosts_are_cut_off_moved_and_upgraded():
     out, told = await drill.communicate()
     assert drill.returncode == 0, told.decode()
     found = json.loads(out.decode().splitlines()[-1])
-    expected = {"hosts": 4, "cuts": 3, "moves": 1, "upgrades": 1, "lost": 0, "trained_twice": 0, "completed": True}
+    expected = {
+        "hosts": 4,
+        "cuts": 3,
+        "rotations": 1,
+        "moves": 1,
+        "upgrades": 1,
+        "lost": 0,
+        "trained_twice": 0,
+        "completed": True,
+    }
     assert {key: found[key] for key in expected} == expected
     assert found["log_probs"], "the executor on its new host has compared nothing"
     assert all(gap["rows"] >= 1 and 0 < gap["stored_mean"] < 0.5 for gap in found["log_probs"])

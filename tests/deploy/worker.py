@@ -80,6 +80,11 @@ class Worker:
             self.restarts += 1
             self.start(self._compose)
 
+    async def start_again(self) -> None:
+        """Stop it, and start it as it was."""
+        await self.stop()
+        self.start(self._compose)
+
     async def stop(self) -> None:
         """SIGTERM; it must end as asked."""
         assert self._service is not None

@@ -1,9 +1,11 @@
 """deploy/Dockerfile, taken apart, and its package steps run without Docker: in a folder and a virtual environment."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,6 +53,18 @@ def replay(name: str, source: Path, wheels: Path, bin_folder: Path) -> None:
                 _copy(ROOT / file, source / target / file if target == "./" else source / target)
         elif word == "RUN" and "pip " in rest:
             _run(_bare(rest).replace("/wheels", str(wheels)), source, bin_folder)
+
+
+def resolved(line: str, wheels: Path, **environment: str) -> dict[str, str]:
+    """What a package step would install into this environment, by name: pip resolves it, and installs nothing."""
+    told = "pip install --dry-run --quiet --report -"
+    given = {key: value for key, value in os.environ.items() if not key.startswith(("PIP_", "PYTHONPATH"))}
+    given |= {"PATH": f"{Path(sys.executable).parent}:{given['PATH']}", "PIP_CONFIG_FILE": os.devnull, **environment}
+    words = ["sh", "-c", line.replace("/wheels", str(wheels)).replace("pip install", told)]
+    result = subprocess.run(words, cwd=ROOT, env=given, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stderr
+    found = [package["metadata"] for package in json.loads(result.stdout)["install"]]
+    return {package["name"]: package["version"] for package in found}
 
 
 def _copy(file: Path, target: Path) -> None:

@@ -1,17 +1,17 @@
-"""docs/deployment.md: every `docker compose` line names files, hosts, profiles and services that there are."""
+"""Every `docker compose` line of the pages names files, hosts, profiles, services and commands that there are."""
 
 import re
 import shlex
 
 import pytest
 
+from sync_service import command as sync_command
 from tests.integration.deploy.compose import DEPLOY, SET, STACKS, stack
-from tests.integration.docs.markdown import ROOT, blocks
+from tests.integration.docs.markdown import PAGES, ROOT, blocks
 
 PAGE = ROOT / "docs" / "deployment.md"
-SHOWN = [
-    line.strip() for block in blocks(PAGE) for line in block.text.splitlines() if "docker compose --env-file" in line
-]
+LINES = [line.strip() for page in PAGES for block in blocks(page) for line in block.text.splitlines()]
+SHOWN = [line for line in LINES if "docker compose" in line]
 
 
 @pytest.mark.parametrize("line", [*SHOWN], ids=range(len(SHOWN)))
@@ -27,6 +27,9 @@ def test_a_line_starts_a_stack_that_there_is(line: str):
     for command in ("exec", "logs"):
         if command in words:
             assert words[words.index(command) + 1] in services
+    match words[words.index("exec") + 2 :] if "exec" in words else []:
+        case ["python", "-m", "sync_service", *arguments]:
+            assert sync_command._parser().parse_args(arguments)
 
 
 def test_every_stack_is_shown_but_the_one_that_is_in_the_table():

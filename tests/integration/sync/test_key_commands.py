@@ -76,7 +76,7 @@ def imported(database: str, keys: Keys, tmp_path: Path) -> tuple[str, str]:
     file.write_text(f"{line_of(kept)}\n{line_of(gone)}\n")
     keep_file(file, database)
     keys("revoke", gone.key)
-    keep_file(file, database)
+    assert keys("keep", str(file)).split() == [kept.key, gone.key]
     return first, second
 
 
@@ -92,5 +92,7 @@ def test_mistakes_are_one_line(database: str, tmp_path: Path, capsys: pytest.Cap
     assert "cannot be used" in fails(capsys, "keys", "list", "--database-url", "nonsense")
     assert "without keys only this machine" in fails(capsys, "--auth", "loopback", "--host", "0.0.0.0", *url)
     (tmp_path / "keys").write_text("nonsense")
+    assert "keys:1" in fails(capsys, "keys", "keep", str(tmp_path / "keys"), *url)
+    assert "cannot be read" in fails(capsys, "keys", "keep", str(tmp_path / "none"), *url)
     assert "keys:1" in fails(capsys, "--port", "0", "--keys-file", str(tmp_path / "keys"), *url)
     assert "no use" in fails(capsys, "--port", "0", "--auth", "loopback", "--keys-file", str(tmp_path / "keys"), *url)
