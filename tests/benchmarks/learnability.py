@@ -2,6 +2,8 @@
 servers and no staleness. It takes two or three minutes on one core, and prints its figures as JSON.
 
     python tests/benchmarks/learnability.py PLANNER_FOLDER EXECUTOR_FOLDER [--steps 100] [--seed 11] [--arm cotrain]
+
+With `--option hops=4` and the like it is another setting of atlas; to choose one, `--validation-only`.
 """
 
 import argparse
@@ -20,6 +22,7 @@ from shared.agents.chat import ChatFormat
 from shared.agents.limits import Limits
 from shared.agents.loop import Episode, run_agent
 from shared.agents.toolbox import Toolbox
+from shared.config import override
 from shared.environments.atlas import Atlas
 from shared.environments.base import Split, Task, ToolContext, ToolResult, Trace
 from shared.mgrpo.advantages import group_advantages
@@ -34,11 +37,7 @@ from shared.policy.types import Completion, SamplingParams
 from shared.policy.warmup.lockstep import VERSION
 from shared.schemas.run import ExecutorReward, PlannerReward
 
-GROUPS, K, D_MAX = 8, 8, 4
-LIMITS = {
-    "planner": Limits(max_turns=5, max_calls=4, max_new_tokens=8, max_context_tokens=120),
-    "executor": Limits(max_turns=4, max_calls=4, max_new_tokens=8, max_context_tokens=120),
-}
+GROUPS, K = 8, 8
 IDLE_TURNS = 12
 """Turns of the event loop without a new request after which a batch is sampled: longer than any tool takes here."""
 
@@ -106,6 +105,11 @@ class Pair:
 
     def __init__(self, atlas: Atlas, planner: Path, executor: Path, seed: int) -> None:
         self.atlas = atlas
+        self.d_max = atlas.habits.most_calls
+        self._limits = {
+            "planner": Limits(max_turns=self.d_max + 1, max_calls=self.d_max, max_new_tokens=8, max_context_tokens=120),
+            "executor": Limits(max_turns=4, max_calls=4, max_new_tokens=8, max_context_tokens=120),
+        }
         folders = {"planner": planner, "executor": executor}
         self.models = {role: load_model(folder, torch.device("cpu")) for role, folder in folders.items()}
         self.chats = {role: ChatFormat(load_tokenizer(folder)) for role, folder in folders.items()}
@@ -133,7 +137,7 @@ class Pair:
         return ToolResult(episode.status if episode.r_format else "error", episode.answer or "")
 
     async def _episode(self, role, toolbox: Toolbox, user: str, temperature: float) -> Episode:
-        limits = LIMITS[role]
+        limits = self._limits[role]
         params = SamplingParams(max_new_tokens=limits.max_new_tokens, temperature=temperature)
         sampler, chat = self.samplers[role], self.chats[role]
         return await run_agent(sampler, chat, toolbox, system="", user=user, limits=limits, params=params)
@@ -155,13 +159,15 @@ def planner_examples(groups: Sequence[Sequence[Rollout]]) -> list[Example]:
     return rows
 
 
-def executor_examples(groups: Sequence[Sequence[Rollout]], seed: int, step: int) -> tuple[list[Example], Counter]:
+def executor_examples(
+    groups: Sequence[Sequence[Rollout]], d_max: int, seed: int, step: int
+) -> tuple[list[Example], Counter]:
     """The aligned rows of all groups, and what alignment counted."""
     rows, counts = [], Counter()
     for g, group in enumerate(groups):
         ids = {f"{g}-{k}": [f"{g}-{k}-{d}" for d in range(len(r.invocations))] for k, r in enumerate(group)}
         invocations = {f"{g}-{k}-{d}": (r, c) for k, r in enumerate(group) for d, c in enumerate(r.invocations)}
-        aligned = align(ids, d_max=D_MAX, mode="copies", run_seed=seed, group_id=f"{step}-{g}")
+        aligned = align(ids, d_max=d_max, mode="copies", run_seed=seed, group_id=f"{step}-{g}")
         kept = {name: weight for name, weight in aligned.multiplicity.items() if weight}
         rewards = []
         for name in kept:
@@ -191,7 +197,7 @@ def train(pair: Pair, steps: int, seed: int, arm: str) -> float:
         rollouts = asyncio.run(pair.roll_out([task for task in tasks for _ in range(K)], "train", 1.0))
         groups = [rollouts[g * K : (g + 1) * K] for g in range(GROUPS)]
         planner_rows = planner_examples(groups)
-        executor_rows, counts = executor_examples(groups, seed, step)
+        executor_rows, counts = executor_examples(groups, pair.d_max, seed, step)
         update(trainers["planner"], planner_rows, step)
         if arm == "cotrain":
             update(trainers["executor"], executor_rows, step)
@@ -201,7 +207,7 @@ def train(pair: Pair, steps: int, seed: int, arm: str) -> float:
             calls = Counter(len(r.invocations) for r in rollouts)
             dead = [len({r.trajectory.split("-")[0] for r in rows if r.dead}) for rows in (planner_rows, executor_rows)]
             line = {"step": step, "success": smoothed, "dead_planner": dead[0], "dead_executor": dead[1], **counts}
-            print(json.dumps(line | {"calls": [calls[d] for d in range(D_MAX + 1)]}), flush=True)
+            print(json.dumps(line | {"calls": [calls[d] for d in range(pair.d_max + 1)]}), flush=True)
     return (time.process_time() - started) / steps
 
 
@@ -237,11 +243,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--arm", choices=("cotrain", "frozen"), default="cotrain")
     parser.add_argument("--tasks", type=int, default=400)
+    parser.add_argument("--option", action="append", default=[], help="of the environment, name=value")
+    parser.add_argument("--validation-only", action="store_true", help="look at no test task")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    pair = Pair(Atlas(), arguments.planner, arguments.executor, arguments.seed)
+    pair = Pair(Atlas(**override({}, arguments.option)), arguments.planner, arguments.executor, arguments.seed)
     before = {role: {k: v.clone() for k, v in model.state_dict().items()} for role, model in pair.models.items()}
-    for split in ("validation", "test"):
+    splits: tuple[Split, ...] = ("validation",) if arguments.validation_only else ("validation", "test")
+    for split in splits:
         for temperature in (1.0, 0.0):
             figures = evaluate(pair, split, arguments.tasks, temperature)
             print(json.dumps({"before": split, "temperature": temperature, **figures}), flush=True)
@@ -256,7 +265,7 @@ def main() -> None:
             for e in (0, 1):
                 pair.models["planner"].load_state_dict(states[p]["planner"])
                 pair.models["executor"].load_state_dict(states[e]["executor"])
-                figures = evaluate(pair, "test", arguments.tasks, temperature)
+                figures = evaluate(pair, splits[-1], arguments.tasks, temperature)
                 print(json.dumps({"cell": f"P{p}E{e}", "temperature": temperature, **figures}), flush=True)
 
 

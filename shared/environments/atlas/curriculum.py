@@ -5,6 +5,7 @@ of the same kind, with the same bad choices, it learns to work through all hops 
 """
 
 import random
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from shared.agents.toolbox import Toolbox
 from shared.environments.atlas.articles import NOTHING
 from shared.environments.atlas.demonstrations import executor_demonstration, planner_demonstration
 from shared.environments.atlas.exercises import Exercises
-from shared.environments.atlas.faultless import lookup_row
+from shared.environments.atlas.faultless import copying_row, lookup_row
 from shared.environments.atlas.models import build_model
 from shared.environments.atlas.pace import PACE, PACE_OF_ANY, THRESHOLDS
 from shared.environments.atlas.recovery import CALLS_A_HOP, Faults
@@ -25,6 +26,7 @@ from shared.environments.atlas.tasks import ask
 from shared.environments.atlas.tokenizer import MAX_TOKENS, THINK, Speaker, Vocabulary, build_tokenizer, vocabulary
 from shared.environments.atlas.world import World
 from shared.environments.base import Split, ToolResult
+from shared.policy.warmup.conversation import Row
 from shared.policy.warmup.curriculum import Curriculum
 from shared.policy.warmup.faults import DrawFault
 from shared.policy.warmup.seat import delegate, works_alone
@@ -72,17 +74,16 @@ class _Means:
 
     def planner(self) -> Curriculum:
         """Delegations, and chains of names to copy."""
-        validation = Exercises(self._vocabulary, self._world.titles["validation"])
-        fault = self._faults.planner
+        fault, unified = self._faults.planner, self._atlas.team == "unified"
         return Curriculum(
             demonstration=partial(planner_demonstration, self._world, **self._manner(fault)),
             from_scratch=self._from_scratch,
-            exercise=Exercises(self._vocabulary).planner,
-            lookup=partial(validation.planner, skewed=False),  # in a conversation the next name is partly a choice
+            exercise=None if unified else Exercises(self._vocabulary).planner,  # it keeps the look-up from being found
+            lookup=self._copying() if unified else self._chains(),
             partner=partial(perfect_answer, self._world),
             fault=fault,
             limits=self._limits(self._atlas.habits.most_calls),
-            pace=PACE["unified" if self._atlas.team == "unified" else "planner"],
+            pace=PACE["unified" if unified else "planner"],
             thresholds=THRESHOLDS["planner"],
         )
 
@@ -119,6 +120,13 @@ class _Means:
             pace=PACE["single"],
             thresholds=THRESHOLDS["single"],
         )
+
+    def _copying(self) -> Callable[[random.Random], Row]:
+        return partial(copying_row, self._atlas, self._chat, self._vocabulary.names)
+
+    def _chains(self) -> Callable[[random.Random], Row]:
+        """What the exercises teach, over validation names."""
+        return partial(Exercises(self._vocabulary, self._world.titles["validation"]).planner, skewed=False)
 
     @cached_property
     def _vocabulary(self) -> Vocabulary:

@@ -1,4 +1,4 @@
-"""A faultless conversation over a validation entity, of whoever has the tools: the look-up gate."""
+"""Faultless conversations over validation entities, with all that they are asked right: the look-up gates."""
 
 import random
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ from shared.agents.chat import ChatFormat
 from shared.agents.protocol import render_answer
 from shared.environments.atlas.articles import render_article, shuffled_lines
 from shared.environments.atlas.demonstrations import call
-from shared.environments.atlas.tasks import ask
+from shared.environments.atlas.tasks import ask, draw_question
 from shared.environments.atlas.tokenizer import THINK, THINK_END
 from shared.environments.base import ToolResult
 from shared.policy.warmup.conversation import Conversation, Row, Turn, render
@@ -16,13 +16,33 @@ if TYPE_CHECKING:
     from shared.environments.atlas import Atlas
 
 
-def lookup_row(atlas: "Atlas", chat: ChatFormat, names: tuple[int, int], alone: bool, rng: random.Random) -> Row:
-    """What is measured are the names of the last turn: the value that is read, and a single model's answer."""
-    token_ids, learned = render(chat, _conversation(atlas, alone, rng))
-    return Row(token_ids, [of and names[0] <= token < names[1] for token, of in zip(token_ids, learned, strict=True)])
+Names = tuple[int, int]
+"""[first, last) of the ids that are names."""
 
 
-def _conversation(atlas: "Atlas", alone: bool, rng: random.Random) -> Conversation:
+def lookup_row(atlas: "Atlas", chat: ChatFormat, names: Names, alone: bool, rng: random.Random) -> Row:
+    """Of whoever has the tools: measured is the value that is read, and a single model's answer."""
+    return _names_only(render(chat, _reading(atlas, alone, rng)), names)
+
+
+def copying_row(atlas: "Atlas", chat: ChatFormat, names: Names, rng: random.Random) -> Row:
+    """Of a planner in the chat of both roles: measured is the name that each delegation is about, and the answer."""
+    question = draw_question(atlas.world, "validation", rng, atlas.habits.hops)
+    turns = [
+        Turn(call("delegate", "task", ask(name, relation)), (ToolResult("ok", f"{relation}: {following}"),))
+        for name, relation, following in zip(question.path, question.chain, question.path[1:], strict=False)
+    ]
+    turns.append(Turn(render_answer(question.path[-1])))
+    whole = Conversation(question.text, tuple(turns), system=atlas.system_prompt("planner"))
+    return _names_only(render(chat, whole), names)
+
+
+def _names_only(row: Row, names: Names) -> Row:
+    learned = [of and names[0] <= token < names[1] for token, of in zip(*row, strict=True)]
+    return Row(row.token_ids, learned)
+
+
+def _reading(atlas: "Atlas", alone: bool, rng: random.Random) -> Conversation:
     title = rng.choice(atlas.world.titles["validation"])
     facts = shuffled_lines(atlas.world.entities[title].facts, rng.random())
     relation = rng.choice(list(facts))

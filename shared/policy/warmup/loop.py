@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from shared.policy.warmup.conversation import Row
 from shared.policy.warmup.pace import Pacer
 from shared.policy.warmup.seat import Seat
 
+T = TypeVar("T")
 BETAS = (0.9, 0.95)
 MAX_GRADIENT_NORM = 1.0
 LOSS_SMOOTHING = 0.95
@@ -79,17 +81,21 @@ def apply_step(optimizer: AdamW, lr: float) -> None:
 
 
 def draw_batch(seats: Sequence[Seat], pacer: Pacer, rng: random.Random) -> tuple[list[Row], set[int]]:
-    """The rows of the next step, each for any of the seats, and the places of the exercises among them."""
+    """The rows of the next step, and the places of the exercises among them; the seats have their turns by chance."""
+    drawn = [seat.curriculum.exercise for seat in seats if seat.curriculum.exercise is not None]
     rows, exercises = [], set()
     for place in range(pacer.pace.batch):
-        seat = seats[0] if len(seats) == 1 else rng.choice(seats)
-        exercise = seat.curriculum.exercise
-        if exercise is not None and rng.random() < pacer.exercises:
+        if drawn and rng.random() < pacer.exercises:
             exercises.add(place)
-            rows.append(exercise(rng, pacer.phase == "skewed"))
+            rows.append(_any(drawn, rng)(rng, pacer.phase == "skewed"))
         else:
-            rows.append(seat.demonstration(rng))
+            rows.append(_any(seats, rng).demonstration(rng))
     return rows, exercises
+
+
+def _any(choices: Sequence[T], rng: random.Random) -> T:
+    """One of `choices`; the only one without a draw."""
+    return choices[0] if len(choices) == 1 else rng.choice(choices)
 
 
 def accumulate(model: PreTrainedModel, rows: Sequence[Row], exercises: Collection[int]) -> tuple[float, float | None]:

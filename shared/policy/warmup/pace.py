@@ -37,7 +37,9 @@ class Pace(Config):
     least_steps: int = Field(200, ge=1)
     decay_steps: int = Field(300, ge=1)
     most_steps: int = Field(1500, ge=1)
-    """Without the gate by then, the warm-up has failed."""
+    """Without the gate by then, the start has failed."""
+    starts: int = Field(1, ge=1)
+    """How many starts from scratch are tried, each drawn anew: some end in a saddle, with two keys confused."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """One warm-up, start to end: model and tokenizer, its seats, training, gates, and the folder with `warmup.json`."""
 
 import json
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from shared.policy.warmup.loop import Progress, train
 from shared.policy.warmup.pace import Pace, Pacer
 from shared.policy.warmup.seat import Seat, check_calls, roles_of, take_seat
 from shared.policy.weights import save_weights
-from shared.schemas.base import Role
+from shared.schemas.base import MAX_INTEGER, Role
 
 RESULT, FAILED_RESULT = "warmup.json", "warmup.failed.json"
 
@@ -59,12 +60,16 @@ def warm_up(
     out.mkdir(parents=True, exist_ok=True)
     for name in (RESULT, FAILED_RESULT):
         (out / name).unlink(missing_ok=True)
-    torch.manual_seed(seed)
-    model, tokenizer = _start(environment, curricula[role], model_folder, device or torch.device("cpu"))
-    seats = [take_seat(environment, one, curriculum, tokenizer) for one, curriculum in curricula.items()]
     started = time.process_time()
-    model.train()
-    pacer = train(model, seats, seed, steps, report)
+    for start in range(1 if model_folder is not None else curricula[role].pace.starts):
+        drawn = seed if start == 0 else random.Random(f"{seed}/{start}").randrange(MAX_INTEGER)
+        torch.manual_seed(drawn)
+        model, tokenizer = _start(environment, curricula[role], model_folder, device or torch.device("cpu"))
+        seats = [take_seat(environment, one, curriculum, tokenizer) for one, curriculum in curricula.items()]
+        model.train()
+        pacer = train(model, seats, drawn, steps, report)
+        if not pacer.failed:
+            break
     model.eval()
     seconds = time.process_time() - started
     gated = steps is None
@@ -78,6 +83,7 @@ def warm_up(
         "seed": seed,
         "demonstrations": demonstrations,
         "parameters": parameter_count(model),
+        "starts": start + 1,
         "steps": pacer.step,
         "gate_at_step": pacer.decay_from,
         "smoothed_lookup": pacer.lookup,

@@ -4,11 +4,13 @@ import pytest
 import torch
 
 from shared.environments.atlas.models import HIDDEN, build_model
-from shared.environments.atlas.tokenizer import vocabulary
-from shared.schemas.base import ROLES
+from shared.environments.atlas.tokenizer import Speaker, vocabulary
+from shared.policy.model import parameter_count
+
+SPEAKERS: tuple[Speaker, ...] = ("planner", "executor", "one")
 
 
-@pytest.fixture(params=ROLES)
+@pytest.fixture(params=SPEAKERS)
 def model(request, world):
     torch.manual_seed(5)
     return build_model(request.param, vocabulary(world, request.param)).eval()
@@ -19,7 +21,12 @@ def test_shape(model, world):
     assert model.config.num_hidden_layers == 2
     assert model.config.vocab_size == len(vocabulary(world, role).words)
     assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
-    assert sum(parameter.numel() for parameter in model.parameters()) < 500_000
+    assert parameter_count(model) < (800_000 if role == "one" else 500_000)
+
+
+def test_one_model_has_the_parameters_of_a_pair(world):
+    sizes = {speaker: parameter_count(build_model(speaker, vocabulary(world, speaker))) for speaker in SPEAKERS}
+    assert sizes["one"] == pytest.approx(sizes["planner"] + sizes["executor"], rel=0.03)
 
 
 def test_the_frozen_rows_are_the_names(model, world):

@@ -12,14 +12,16 @@ from shared.agents.loop import NOTICES
 from shared.agents.protocol import parse, render_answer, render_result
 from shared.environments.atlas.articles import NOTHING, render_article
 from shared.environments.atlas.demonstrations import call
+from shared.environments.atlas.instructions import instructions
 from shared.environments.atlas.tasks import CHAINS, ask
-from shared.environments.atlas.tokenizer import SPECIAL, build_tokenizer, vocabulary
+from shared.environments.atlas.tokenizer import SPECIAL, SYSTEM, Speaker, build_tokenizer, vocabulary
 from shared.environments.atlas.world import load_world
 from shared.environments.base import SPLITS, ToolResult
 from shared.schemas.base import ROLES
 
 WORLD = load_world()
-TOKENIZERS = {role: build_tokenizer(WORLD, role) for role in ROLES}
+SPEAKERS: tuple[Speaker, ...] = (*ROLES, "one")
+TOKENIZERS = {speaker: build_tokenizer(WORLD, speaker) for speaker in SPEAKERS}
 
 
 def encode(role, text):
@@ -80,8 +82,17 @@ def check_round_trips(role, texts):
         assert tokenizer.decode(ids, skip_special_tokens=False) == text
 
 
+def test_one_model_has_the_words_of_both(atlas):
+    check_round_trips("one", [*planner_texts(), *executor_texts(atlas)])
+    thought = "<think>country: France. currency of France</think>" + call("search", "query", "France")
+    told = [instructions("unified", role, described=False) for role in ROLES]
+    check_round_trips("one", [thought, *told])
+    assert [len(encode("one", text)) for text in told] == [1, 1]
+    assert TOKENIZERS["one"].convert_tokens_to_ids(SYSTEM) not in encode("one", f"{SYSTEM} Paris")
+
+
 def test_a_name_is_one_token():
-    for role in ROLES:
+    for role in SPEAKERS:
         first, last = vocabulary(WORLD, role).names
         for name in WORLD.names:
             (token,) = encode(role, name)
@@ -110,14 +121,14 @@ def test_the_vocabularies_differ():
     assert places[0] != places[1]
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", SPEAKERS)
 def test_ids_are_the_places_in_the_vocabulary(role):
     words = vocabulary(WORLD, role).words
     assert [TOKENIZERS[role].convert_ids_to_tokens(i) for i in range(len(words))] == list(words)
     assert len(TOKENIZERS[role]) == len(words)
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", SPEAKERS)
 def test_a_saved_tokenizer_is_the_same(role, tmp_path):
     TOKENIZERS[role].save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
@@ -127,14 +138,14 @@ def test_a_saved_tokenizer_is_the_same(role, tmp_path):
     assert (loaded.pad_token, loaded.eos_token, loaded.unk_token) == ("<pad>", "<|end|>", "<unk>")
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", SPEAKERS)
 def test_the_chat_template_only_appends(role):
     chat = ChatFormat(TOKENIZERS[role])
     chat.check()
     assert chat.stop_ids == (TOKENIZERS[role].eos_token_id,)
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", SPEAKERS)
 @given(parts=st.lists(st.sampled_from([*SPECIAL, "Paris", "none", " ", "<", "|", "end", "x", ". ", "é", "\n"])))
 def test_no_text_becomes_a_special_token(role, parts):
     special = {TOKENIZERS[role].convert_tokens_to_ids(mark) for mark in SPECIAL}
@@ -143,7 +154,7 @@ def test_no_text_becomes_a_special_token(role, parts):
 
 @given(st.lists(st.integers(0, 1200), max_size=8))
 def test_any_sampled_ids_decode_and_parse(ids):
-    for role in ROLES:
+    for role in SPEAKERS:
         parse(ChatFormat(TOKENIZERS[role]).decode(ids))  # never raises
 
 

@@ -13,7 +13,7 @@ from shared.errors import UserError
 from shared.policy.warmup.gates import measure, shortfalls
 from shared.policy.warmup.run import FAILED_RESULT, RESULT, GateFailed, warm_up
 from shared.policy.warmup.seat import Seat, tools_of
-from tests.parity_environment import Parity, save_model
+from tests.parity_environment import Parity, build_tokenizer, save_model
 
 
 def test_the_folder_loads_and_says_what_was_measured(taught, model_folder, tmp_path):
@@ -73,6 +73,21 @@ def test_a_look_up_that_is_never_learned_is_named(strict, model_folder, tmp_path
     message = r"the exercises' look-up is \d\.\d+ after 6 steps, at least 1 is needed"
     with pytest.raises(GateFailed, match=message):
         warm_up(environment, "planner", tmp_path / "out", model_folder=model_folder)
+
+
+def test_a_start_that_failed_is_drawn_anew(strict, monkeypatch, tmp_path):
+    pace = strict().curriculum("planner").pace.model_copy(update={"gate": 1.0, "starts": 3})
+    tokenizer, made = build_tokenizer("planner"), []
+
+    def from_scratch():
+        made.append(AutoModelForCausalLM.from_pretrained(save_model(tmp_path / f"start-{len(made)}", "planner")))
+        return made[-1], tokenizer
+
+    with pytest.raises(GateFailed, match="after 6 steps"):
+        warm_up(strict(pace=pace, from_scratch=from_scratch), "planner", tmp_path / "out")
+    assert len(made) == json.loads((tmp_path / "out" / FAILED_RESULT).read_text())["starts"] == 3
+    weights = [model.model.embed_tokens.weight for model in made[:2]]
+    assert not torch.equal(*weights)
 
 
 def test_an_old_result_does_not_outlive_a_new_failure(strict, model_folder, tmp_path):
