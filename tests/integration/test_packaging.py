@@ -1,7 +1,7 @@
 """The wheel, in a clean environment: the control plane installs without torch, runs, and carries its data files.
 
-Both are made by the steps of deploy/Dockerfile, from the files that it copies. Its targets with torch take 1.6 GB: their
-steps are resolved against the environment of the tests.
+Both are made by the steps of deploy/Dockerfile, from the files that it copies. Its targets with torch take 1.6 GB, so
+their steps are resolved only, against the environment of the tests.
 """
 
 import os
