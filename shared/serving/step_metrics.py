@@ -13,7 +13,7 @@ LAST = {
     "correct_mean": ("correct_mean", "Mean correctness of the rollouts (planner)"),
     "format_mean": ("format_mean", "Mean format reward"),
     "expert_mean": ("expert_mean", "Mean expert score (executor)"),
-    "calls_mean": ("calls_mean", "Mean number of delegations a rollout (planner)"),
+    "calls_mean": ("calls_mean", "Mean number of delegations a rollout, or of calls of a single model (planner)"),
     "groups": ("groups", "Groups"),
     "groups_dead": ("dead_groups", "Groups whose rewards are all equal, which train nothing"),
     "rows_distinct": ("distinct_rows", "Rows that are not copies of another"),
