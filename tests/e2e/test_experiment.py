@@ -48,7 +48,7 @@ def test_a_killed_experiment_goes_on_where_it_was(start, tmp_path: Path):
     summary = json.loads((tmp_path / "all" / "summary.json").read_text())
     assert summary["arms"]["cotrain"]["seeds"] == summary["arms"]["untrained"]["seeds"] == [11]
     assert summary["comparisons"]["cotrain - untrained"]["interval"] is None
-    assert {"README.md", "index.html", "curves.png"} <= {path.name for path in (tmp_path / "all").iterdir()}
+    assert {"README.md", "tasks.html", "curves.png"} <= {path.name for path in (tmp_path / "all").iterdir()}
 
     written = (job / "result.json").stat().st_mtime_ns
     third = start()

@@ -36,7 +36,7 @@ async def conduct(experiment: Experiment, console: Console, *, publish_to: Path 
         write_summary(folder, summary)
         if summary["arms"]:
             write_report(folder, summary, experiment.results(), experiment.about(summary["arms"]))
-            console.print(f"report: {folder}/README.md, {folder}/index.html, {folder}/summary.json", soft_wrap=True)
+            console.print(f"report: {folder}/README.md, {folder}/tasks.html, {folder}/summary.json", soft_wrap=True)
             if publish_to is not None:
                 publish(folder, publish_to, experiment.in_folder())
     if as_json:

@@ -16,7 +16,7 @@ from shared.cli.experiment.statistics import t_interval
 from shared.schemas.base import Role
 
 Curve = Mapping[int, float]
-COLOURS = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2", "#65a30d", "#475569")
+COLOURS = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#475569", "#65a30d", "#0891b2")
 
 
 def plot_curves(results: Sequence[JobResult], path: Path) -> None:

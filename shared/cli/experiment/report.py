@@ -1,4 +1,4 @@
-"""The report of an experiment: `README.md` and `index.html` of the same tables, the plots; a folder to publish in."""
+"""The report of an experiment: `README.md` and `tasks.html` of the same tables, the plots; a folder to publish in."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from shared.cli.experiment.plots import plot_curves, plot_differences
 from shared.cli.experiment.result import JobResult
 from shared.errors import UserError
 
-PAGES = ("README.md", "index.html")
+PAGES = ("README.md", "tasks.html")
 PLOTS = ("curves.png", "differences.png")
 COLUMNS = {
     "greedy accuracy": "greedy",
@@ -77,8 +77,8 @@ def estimate(told: Mapping[str, Any] | None, sign: bool = False) -> str:
 
 
 def figure(value: float, sign: bool = False) -> str:
-    """Three decimals; tokens and other great numbers whole, with commas."""
-    if abs(value) >= 1000:
+    """Three decimals; tokens, which are many, whole and with commas."""
+    if abs(value) >= 100:
         return f"{value:+,.0f}" if sign else f"{value:,.0f}"
     return f"{value:+.3f}" if sign else f"{value:.3f}"
 

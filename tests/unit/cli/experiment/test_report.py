@@ -42,7 +42,7 @@ def report(folder: Path, text: str = "Paris") -> None:
 
 def test_what_a_model_wrote_is_text(tmp_path: Path):
     report(tmp_path, HOSTILE)
-    page = Page((tmp_path / "index.html").read_text())
+    page = Page((tmp_path / "tasks.html").read_text())
     tags = {tag for tag, _ in page.tags}
     assert "script" not in tags
     assert [attrs for tag, attrs in page.tags if tag == "img" and dict(attrs)["src"] not in PLOTS] == []
@@ -56,7 +56,7 @@ PLOTS = ("curves.png", "differences.png")
 
 def test_the_pages_have_every_arm_and_comparison(tmp_path: Path):
     report(tmp_path)
-    for name in ("README.md", "index.html"):
+    for name in ("README.md", "tasks.html"):
         text = (tmp_path / name).read_text()
         assert all(arm in text for arm in ABOUT)
         assert "cotrain - untrained" in text
@@ -89,7 +89,7 @@ def test_what_is_published(tmp_path: Path):
         "summary.json",
         *PLOTS,
         "README.md",
-        "index.html",
+        "tasks.html",
     }
     assert [path.name for path in (tmp_path / "docs" / "data").iterdir()] == ["cotrain-11.json"]
     with pytest.raises(UserError, match=r"--publish .*summary\.json"):
