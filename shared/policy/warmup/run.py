@@ -4,7 +4,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,29 +60,24 @@ def warm_up(
     out.mkdir(parents=True, exist_ok=True)
     for name in (RESULT, FAILED_RESULT):
         (out / name).unlink(missing_ok=True)
-    started = time.process_time()
+    started, device = time.process_time(), device or torch.device("cpu")
     for start in range(1 if model_folder is not None else curricula[role].pace.starts):
-        drawn = seed if start == 0 else random.Random(f"{seed}/{start}").randrange(MAX_INTEGER)
-        torch.manual_seed(drawn)
-        model, tokenizer = _start(environment, curricula[role], model_folder, device or torch.device("cpu"))
-        seats = [take_seat(environment, one, curriculum, tokenizer) for one, curriculum in curricula.items()]
-        model.train()
-        pacer = train(model, seats, drawn, steps, report)
-        if not pacer.failed:
+        warmed = _train(environment, curricula, _seed_of(seed, start), steps, report, model_folder, device)
+        if not warmed.pacer.failed:
             break
-    model.eval()
+    seats, pacer = warmed.seats, warmed.pacer
     seconds = time.process_time() - started
     gated = steps is None
-    figures, recovery = measure(model, seats, seed) if gated and not pacer.failed else ({}, {})
-    save_weights(model, out)
-    tokenizer.save_pretrained(out)
+    figures, recovery = measure(warmed.model, seats, seed) if gated and not pacer.failed else ({}, {})
+    save_weights(warmed.model, out)
+    warmed.tokenizer.save_pretrained(out)
     result = {
         "environment": environment.name,
         "team": environment.team,
         "role": role,
         "seed": seed,
         "demonstrations": demonstrations,
-        "parameters": parameter_count(model),
+        "parameters": parameter_count(warmed.model),
         "starts": start + 1,
         "steps": pacer.step,
         "gate_at_step": pacer.decay_from,
@@ -101,6 +96,40 @@ def warm_up(
         whose = f"the {role}" if environment.team == "pair" else f"the team {environment.team}"
         raise GateFailed(f"warm-up of {whose}: {'; '.join(wrong)} (seed {seed}; see {out / FAILED_RESULT})")
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Warmed:
+    """One start, and what became of it."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    seats: list[Seat]
+    pacer: Pacer
+
+
+def _seed_of(seed: int, start: int) -> int:
+    """The first start has the seed itself."""
+    return seed if start == 0 else random.Random(f"{seed}/{start}").randrange(MAX_INTEGER)
+
+
+def _train(
+    environment: Environment,
+    curricula: Mapping[Role, Curriculum],
+    seed: int,
+    steps: int | None,
+    report: Callable[[Progress], None],
+    folder: Path | None,
+    device: torch.device,
+) -> _Warmed:
+    torch.manual_seed(seed)
+    first, *_ = curricula.values()
+    model, tokenizer = _start(environment, first, folder, device)
+    seats = [take_seat(environment, role, curriculum, tokenizer) for role, curriculum in curricula.items()]
+    model.train()
+    pacer = train(model, seats, seed, steps, report)
+    model.eval()
+    return _Warmed(model, tokenizer, seats, pacer)
 
 
 def _curriculum(

@@ -13,6 +13,7 @@ from shared.errors import UserError
 from shared.policy.warmup.gates import measure, shortfalls
 from shared.policy.warmup.run import FAILED_RESULT, RESULT, GateFailed, warm_up
 from shared.policy.warmup.seat import Seat, tools_of
+from shared.schemas.base import ROLES
 from tests.parity_environment import Parity, build_tokenizer, save_model
 
 
@@ -33,6 +34,13 @@ def test_the_executor_is_measured_with_the_environments_tools(taught, tmp_path):
     result = warm_up(taught, "executor", tmp_path / "out", model_folder=folder)
     assert set(result["measured"]) == {"lookup", "format", "turns"}
     assert 0 < result["measured"]["format"] <= 1
+
+
+def test_a_model_of_both_roles_is_measured_in_each(taught, model_folder, tmp_path):
+    result = warm_up(taught.of_team("unified"), "planner", tmp_path / "out", model_folder=model_folder)
+    assert (result["team"], set(result["limits"])) == ("unified", {"planner", "executor"})
+    assert set(result["thresholds"]) == {f"{role}_{name}" for role in ROLES for name in ("lookup", "format")}
+    assert set(result["thresholds"]) < set(result["measured"])
 
 
 def test_the_same_seed_gives_the_same_folder(taught, model_folder, tmp_path):
