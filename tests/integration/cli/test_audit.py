@@ -135,6 +135,17 @@ async def test_a_row_that_was_changed_is_found(build: Builder, viewer: Tandem, w
         assert (await viewer("audit", group, "--no-whole-step")).code == 1
 
 
+async def test_a_score_of_a_reward_term_that_was_changed_is_found(build: Builder, viewer: Tandem):
+    group, *_ = await walk(build, planner_reward=TERMS_ON)
+    spoil = "UPDATE rollouts SET r_efficiency = 0.77 WHERE group_id = CAST(:group AS uuid) AND slot = 0"
+    await build.sql(spoil, group=group)
+    outcome = await viewer("audit", group, "--json")
+    assert outcome.code == 1
+    found = {difference["what"] for difference in outcome.json["differences"]}
+    assert any("statistic efficiency_mean" in what for what in found)
+    assert any("statistic reward_mean" in what for what in found)
+
+
 async def test_what_cannot_be_compared_is_said(build: Builder, viewer: Tandem):
     await build.declare(groups_per_step=1)
     (rollout, *_) = await build.fill(1)
