@@ -20,11 +20,23 @@ make() {
   echo "$file"
 }
 
+# follow FILE: planner and executor have what the control host has, also where that has changed since; written in place, as
+# a file that a container has mounted is seen anew only then
+follow() {
+  for host in planner executor; do
+    cmp -s "$folder/control/$1" "$folder/$host/$1" && continue
+    cat "$folder/control/$1" >"$folder/$host/$1"
+    echo "$folder/$host/$1"
+  done
+}
+
 share() { for host in planner executor; do make "$host/$2" cat "$folder/$1"; done; }
 
 key() { # key ROLE FILE: a key of that role; its hash is added to the file that all servers read
   [ -e "$folder/$2" ] && return
-  "$tandem" keys create --role "$1" --out "$folder/$2" --hashes "$folder/control/keys" >/dev/null
+  rm -f "$folder/$2.part"
+  "$tandem" keys create --role "$1" --out "$folder/$2.part" --hashes "$folder/control/keys" >/dev/null
+  mv "$folder/$2.part" "$folder/$2"
   echo "$folder/$2"
 }
 
@@ -75,7 +87,7 @@ done
 key viewer control/viewer.key
 key metrics control/metrics.key
 key operator operator/operator.key
-share control/keys keys
+follow keys
 authority
 certificate control "DNS:sync,DNS:localhost,$([[ $name =~ ^[0-9.]+$ ]] && echo "IP:$name" || echo "DNS:$name")"
 certificate planner DNS:planner
@@ -83,6 +95,10 @@ certificate executor DNS:executor
 make control/ca.crt cat "$folder/ca/ca.crt"
 make operator/ca.crt cat "$folder/ca/ca.crt"
 share ca/ca.crt ca.crt
+for at in TANDEM_SYNC_AT TANDEM_PLANNER_AT TANDEM_EXECUTOR_AT; do
+  [ -e "$folder/control/compose.env" ] || [ -n "${!at:-}" ] ||
+    echo "secrets: $at is not set, so the hosts will not find one another; set it, remove */compose.env, do this again" >&2
+done
 make control/compose.env settings control none 8700
 make planner/compose.env settings planner executor 8701
 make executor/compose.env settings executor planner 8702

@@ -127,6 +127,20 @@ async def test_what_is_restored_is_what_was_dumped_and_goes_on(way: Way, source:
         assert (await build.client.status(build.run)).state == "finished"
 
 
+def test_half_a_dump_and_a_database_that_is_in_use_change_nothing(source: str, empty: str, tmp_path: Path):
+    by_scripts(source, None, tmp_path)
+    (dump,) = tmp_path.glob("tandem-*.dump")
+    (tmp_path / "half.dump").write_bytes(dump.read_bytes()[: dump.stat().st_size // 2])
+    with pytest.raises(subprocess.CalledProcessError):
+        run_script("restore.sh", empty, str(tmp_path), "half.dump")
+    with psycopg.connect(empty) as database:
+        assert database.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
+    before = contents(source)
+    with pytest.raises(subprocess.CalledProcessError):
+        run_script("restore.sh", source, str(tmp_path), str(dump))
+    assert contents(source) == before
+
+
 async def test_a_checkpoint_that_is_ahead_of_the_restored_database_is_refused(source: str, empty: str, tmp_path: Path):
     """Its weights hold batches that this database never had; the one before the dump is gone on from."""
     async with serving(source, tmp_path) as build:

@@ -127,6 +127,14 @@ def test_postgres_is_healthy_once_it_answers_over_tcp():
     ]
 
 
+def test_postgres_asks_everyone_who_comes_by_the_network_for_a_password():
+    postgres = stack("control")["services"]["postgres"]
+    assert postgres["environment"]["POSTGRES_PASSWORD_FILE"] == "/run/secrets/postgres_password"
+    assert postgres["environment"]["POSTGRES_INITDB_ARGS"] == "--auth-host=scram-sha-256"
+    assert "password_encryption=scram-sha-256" in postgres["command"]
+    assert "POSTGRES_HOST_AUTH_METHOD" not in postgres["environment"]
+
+
 def test_the_profiles_are_those_of_the_page():
     services = stack("control")["services"]
     profiles = {name: service["profiles"] for name, service in services.items() if "profiles" in service}

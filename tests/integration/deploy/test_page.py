@@ -24,9 +24,8 @@ def test_a_line_starts_a_stack_that_there_is(line: str):
     assert (host == "control") == (name == "control")
     services = stack(name, "planner" if host == "control" else host)["services"]
     assert {*given["--profile"]} <= {each for service in services.values() for each in service.get("profiles", [])}
-    for command in ("exec", "logs"):
-        if command in words:
-            assert words[words.index(command) + 1] in services
+    for command in {"exec", "logs", "stop", "run"} & {*words}:
+        assert {*words[words.index(command) + 1 :]} & services.keys()
     match words[words.index("exec") + 2 :] if "exec" in words else []:
         case ["python", "-m", "sync_service", *arguments]:
             assert sync_command._parser().parse_args(arguments)

@@ -1,14 +1,16 @@
 """`make secrets`: every file that the compose files mount, for its owner only, made once and never again."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from shared.http.key_file import read_keys
+from shared.http.keys import KeyRing
 from tests.integration.deploy.compose import STACKS, stack, variables
-from tests.integration.deploy.secrets import make_secrets
+from tests.integration.deploy.secrets import make_secrets, run_secrets
 
 
 @pytest.mark.parametrize("role", ["planner", "executor"])
@@ -48,6 +50,29 @@ def test_what_is_missing_is_made_again_and_said(tmp_path: Path):
     assert sorted(first) == sorted({*first})
     (tmp_path / "control" / "grafana_password").unlink()
     assert make_secrets(tmp_path) == ["control/grafana_password"]
+
+
+@pytest.fixture
+def ours(made: Path, tmp_path: Path) -> Path:
+    """A copy that may be changed."""
+    return shutil.copytree(made, tmp_path / "secrets")
+
+
+def test_a_lost_key_is_made_again_and_all_hosts_are_told_of_it(ours: Path):
+    (ours / "planner" / "key").unlink()
+    assert make_secrets(ours) == ["planner/key", "planner/keys", "executor/keys"]
+    rings = [KeyRing(read_keys(ours / host / "keys")) for host in ("control", "planner", "executor")]
+    found = [ring.find((ours / "planner" / "key").read_text().strip()) for ring in rings]
+    assert [key.role for key in found if key] == ["planner"] * 3
+
+
+def test_who_names_no_addresses_is_told(ours: Path):
+    for file in ours.glob("*/compose.env"):
+        file.unlink()
+    told = run_secrets(ours, TANDEM_SYNC_AT="10.0.0.1:8443").stderr.splitlines()
+    assert [line.split()[1] for line in told] == ["TANDEM_PLANNER_AT", "TANDEM_EXECUTOR_AT"]
+    assert "TANDEM_SYNC_AT=10.0.0.1:8443" in (ours / "planner" / "compose.env").read_text().splitlines()
+    assert run_secrets(ours).stderr == ""
 
 
 def test_all_hosts_know_the_hashes_and_each_has_its_own_key_only(made: Path):
