@@ -56,6 +56,7 @@ def _for_any_model(own: Curriculum) -> Curriculum:
         subtask=own.subtask,
         right=own.right,
         fault=own.fault,
+        limits=Limits(max_turns=max(Limits().max_turns, own.limits.max_turns)),
         pace=PACE_OF_ANY,
         thresholds={"format": own.thresholds["format"]},
     )
