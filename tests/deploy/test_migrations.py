@@ -1,5 +1,6 @@
 """A schema goes down one revision and up again with the rows that it has; further back it is not undone."""
 
+import re
 from collections.abc import Generator
 
 import psycopg
@@ -13,6 +14,7 @@ from shared.ids import new_id
 from sync_service import migrate
 from sync_service.command import main
 from tests.deploy.acts import contents
+from tests.integration.docs.markdown import ROOT
 from tests.integration.sync.builder import Builder
 
 
@@ -64,9 +66,26 @@ async def test_down_and_up_again_keeps_rows_and_schema(own: str, sync_app: FastA
     assert (contents(conninfo), schema(own)) == (rows, made)
 
 
+async def test_what_would_be_lost_is_not_undone(own: str, sync_app: FastAPI, sync_client: SyncClient):
+    build = await Builder(sync_app, sync_client).declare()
+    await build.fill(1)
+    conninfo = own.replace("+psycopg", "")
+    with psycopg.connect(conninfo) as connection:
+        connection.execute("UPDATE rollouts SET r_efficiency = 0.5")
+    rows, made = contents(conninfo), schema(own)
+    with pytest.raises(UserError, match="cannot go down to 0003: rollouts have terms"):
+        migrate.downgrade(own, "0003")
+    assert (contents(conninfo), schema(own)) == (rows, made)
+
+
 @pytest.mark.parametrize(("revision", "why"), [("0001", "not undone"), ("nonsense", "nonsense")])
 def test_what_cannot_be_undone_is_one_line_and_changes_nothing(own: str, revision: str, why: str):
     with pytest.raises(UserError, match=f"cannot go down to {revision}.*{why}"):
         migrate.downgrade(own, revision)
     with psycopg.connect(own.replace("+psycopg", "")) as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == (migrate.head(),)
+
+
+def test_the_page_goes_down_to_the_version_before_this_one():
+    (shown,) = re.findall(r"migrate --down-to (\w+)", (ROOT / "docs" / "operations.md").read_text())
+    assert shown == migrate.before_head()

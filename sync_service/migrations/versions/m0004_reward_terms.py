@@ -20,6 +20,9 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the columns: what a service below this revision knows of a rollout stays."""
+    """Drop the columns, where no run has used them: a version below this one would reward its rollouts otherwise."""
+    some = "SELECT 1 FROM rollouts WHERE num_nonnulls(r_protocol, r_efficiency, r_diversity) > 0 LIMIT 1"
+    if op.get_bind().exec_driver_sql(some).first():
+        raise NotImplementedError("rollouts have terms of the reward that the version before does not know")
     for term in ("protocol", "efficiency", "diversity"):
         op.execute(f"ALTER TABLE rollouts DROP COLUMN r_{term}")
