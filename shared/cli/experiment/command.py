@@ -49,16 +49,14 @@ def experiment(
     Examples: tandem experiment --plan; tandem experiment --smoke;
     tandem experiment --arms cotrain,frozen-executor --seeds 11,12
     """
-    from shared.cli.experiment.conductor import conduct
     from shared.cli.experiment.experiment import Experiment
-    from shared.cli.terminal import console
 
     where = folder or RUNS / ("experiment" if not smoke else f"experiment-smoke-{datetime.now(UTC):%Y%m%d-%H%M%S}")
     chosen = Experiment.chosen(
         folder=where,
         config=config,
         arms=arms.split(",") if arms else None,
-        seeds=_seeds(seeds or (SMOKE_SEED if smoke else SEEDS)),
+        seeds=_seeds((SMOKE_SEED if smoke else SEEDS) if seeds is None else seeds),
         setting=setting,
         smoke=smoke,
         overrides=overrides or [],
@@ -68,6 +66,9 @@ def experiment(
         from shared.cli.experiment.listing import show_plan
 
         return show_plan(chosen, json_lines)
+    from shared.cli.experiment.conductor import conduct
+    from shared.cli.terminal import console
+
     shown = console(stderr=True)
     try:
         sys.exit(interruptible(conduct(chosen, shown, publish_to=publish, as_json=json_lines)))
