@@ -9,7 +9,7 @@ from pathlib import Path
 from posixpath import normpath
 from typing import Any
 
-from fences import titled
+from fences import indented, titled
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -49,7 +49,7 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
         up = "../" * (folder.count("/") + 1) if folder else ""
         return f"{mark}[{text}]({up}{place}{f'#{anchor}' if anchor else ''})"
 
-    return LINK.sub(lead, titled(markdown))
+    return LINK.sub(lead, indented(titled(markdown)))
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> None:

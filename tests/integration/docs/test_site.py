@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from docs.site.fences import titled
+from docs.site.fences import indented, titled
 from tests.integration.docs.markdown import PAGES, ROOT
 
 FOLDER = ROOT / "docs" / "site"
@@ -55,6 +55,12 @@ def test_a_note_behind_a_language_becomes_the_title_of_the_block():
     assert titled("```python try_it.py\n1\n```") == '```python title="try_it.py"\n1\n```'
     assert titled("   ```json <!-- schema: Ack -->\n") == "   ```json\n"
     assert titled("```\nx\n```\n```sh\n") == "```\nx\n```\n```sh\n"
+
+
+def test_what_belongs_to_an_item_is_indented_as_the_site_wants_it():
+    item = "1. So:\n\n   ```bash\n   a\n     b\n   ```\n\n   More.\n2. Then\n"
+    assert indented(item) == "1. So:\n\n    ```bash\n    a\n      b\n    ```\n\n    More.\n2. Then\n"
+    assert indented("* a\n  b\n```\n   drawn\n```\n") == "* a\n  b\n```\n   drawn\n```\n"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

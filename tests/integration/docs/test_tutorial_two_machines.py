@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import sys
+import tomllib
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -117,3 +118,7 @@ def test_both_servers_take_their_files_on_either_machine(tmp_path: Path):
     assert [config.executor_url for config in planner] == [config.url for config in executor]
     assert {config.worker for config in executor} == {"executor-1"}
     assert {config.run for config in executor + planner} == {"pair"}
+    demo = tomllib.loads((ROOT / "shared" / "cli" / "demo" / "atlas.toml").read_text())
+    for role, (config, _) in {"executor": executor, "planner": planner}.items():
+        assert config.limits.model_dump(exclude_unset=True) == demo[role]["limits"]
+        assert config.policy.trainer.lr == demo[role]["policy"]["trainer"]["lr"]
