@@ -1,4 +1,4 @@
-"""`tandem experiment` as a user runs it: killed in a job, it goes on there; what is done is not run again."""
+"""`tandem experiment` as a user runs it: killed in the middle of a job, it goes on there, and reports."""
 
 import json
 import time
@@ -49,11 +49,6 @@ def test_a_killed_experiment_goes_on_where_it_was(start, tmp_path: Path):
     assert summary["arms"]["cotrain"]["seeds"] == summary["arms"]["untrained"]["seeds"] == [11]
     assert summary["comparisons"]["cotrain - untrained"]["interval"] is None
     assert {"README.md", "tasks.html", "curves.png"} <= {path.name for path in (tmp_path / "all").iterdir()}
-
-    written = (job / "result.json").stat().st_mtime_ns
-    third = start()
-    assert third.wait() == 0, third.output
-    assert (job / "result.json").stat().st_mtime_ns == written
 
 
 def wait_for_a_step(experiment: Demo, metrics: Path) -> None:
