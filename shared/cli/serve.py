@@ -36,8 +36,8 @@ def serve(
 
     Example: tandem serve runs/20261130-101500
     """
-    from shared.cli.demo.services import free_port
     from shared.cli.terminal import print_json
+    from shared.http.ports import free_port
     from shared.process import Service
 
     database = folder / "database"

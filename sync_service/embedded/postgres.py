@@ -14,9 +14,10 @@ from pathlib import Path
 import psycopg
 
 from shared.errors import UserError
+from shared.http.ports import free_port
 from sync_service.embedded.account import Account
 from sync_service.embedded.binaries import postgres_binaries
-from sync_service.embedded.child import Child, free_port, tail
+from sync_service.embedded.child import Child, tail
 
 USER = "tandem"
 PORT_ATTEMPTS = 5

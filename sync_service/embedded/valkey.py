@@ -6,9 +6,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from shared.http.ports import free_port
 from sync_service.embedded.account import Account
 from sync_service.embedded.binaries import valkey_binary
-from sync_service.embedded.child import Child, free_port
+from sync_service.embedded.child import Child
 
 START_S = 10.0
 

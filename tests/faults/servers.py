@@ -13,11 +13,12 @@ from typing import Protocol
 import psutil
 import psycopg
 
+from shared.http.ports import free_port
 from shared.process import Service
 from sync_service import migrate
 from sync_service.embedded.account import Account, server_account
 from sync_service.embedded.binaries import postgres_binaries, valkey_binary
-from sync_service.embedded.child import Child, free_port
+from sync_service.embedded.child import Child
 from sync_service.embedded.home import server_home
 from sync_service.embedded.postgres import SETTINGS, USER, postgres
 

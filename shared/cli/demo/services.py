@@ -2,7 +2,6 @@
 
 import asyncio
 import shlex
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from shared.cli.demo.keys import RunKeys
 from shared.cli.demo.settings import Settings, run_name
 from shared.client import SyncClient
 from shared.errors import NotFound, UserError
+from shared.http.ports import free_port
 from shared.process import Service, tail
 from shared.schemas import Role
 
@@ -161,13 +161,6 @@ class Services:
         path = self._folder / f"{role}.toml"
         path.write_text(tomli_w.dumps({**own, **ours}))
         return path
-
-
-def free_port(host: str) -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return probe.getsockname()[1]
 
 
 def check_configuration(folder: Path, settings: Settings, models: dict[Role, Path]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import aiohttp
 
-from sync_service.embedded.child import free_port
+from shared.http.ports import free_port
 from tests.benchmarks.sync.wire import Wire
 
 START_S = 90.0

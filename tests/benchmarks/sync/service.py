@@ -12,8 +12,9 @@ import aiohttp
 
 from shared.http.key_file import line_of
 from shared.http.keys import new_key
+from shared.http.ports import free_port
 from sync_service.embedded.account import server_account
-from sync_service.embedded.child import free_port, tail
+from sync_service.embedded.child import tail
 from sync_service.embedded.home import server_home
 
 START_S = 60.0

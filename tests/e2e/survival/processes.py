@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from pathlib import Path
 import psutil
 import tomli_w
 
+from shared.http.ports import free_port
 from shared.process import Service
 from shared.schemas import Role
 from tests.e2e.survival.orders import EVERY, STEPS, Order
@@ -32,13 +32,6 @@ POLICY = {
     "checkpoints": {"every": EVERY, "keep_last": 2},
     "trainer": {"lr": 1e-2, "warmup_steps": 3, "micro_batch_tokens": 128, "deterministic": True},
 }
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def start(name: str, module: str, folder: Path, *arguments: object) -> Service:

@@ -15,10 +15,10 @@ from asgi_lifespan import LifespanManager
 from fastapi import FastAPI, Request
 
 from shared.http.keys import new_key
+from shared.http.ports import free_port
 from sync_service import store
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
-from sync_service.embedded.child import free_port
 from tests.integration.deploy.compose import DEPLOY
 from tests.listening import listening
 from tests.waiting import until

@@ -9,10 +9,10 @@ from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError
 from redis.exceptions import ConnectionError as NotThereYet
 
+from shared.http.ports import free_port
 from sync_service.doorbell import Doorbell
 from sync_service.embedded.account import server_account
 from sync_service.embedded.binaries import valkey_binary
-from sync_service.embedded.child import free_port
 from tests.integration.deploy.compose import stack
 from tests.waiting import until
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.cli.demo.services import free_port
+from shared.http.ports import free_port
 from shared.process import Service
 from tests.integration.docs.markdown import ROOT, blocks
 

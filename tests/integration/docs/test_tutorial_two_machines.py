@@ -19,10 +19,10 @@ from executor_server.config import ExecutorConfig
 from planner_server.config import PlannerConfig
 from shared.client import SyncClient
 from shared.config import load
+from shared.http.ports import free_port
 from shared.ids import new_id
 from shared.process import Service
 from shared.schemas.rollout import GroupOpen
-from sync_service.embedded.child import free_port
 from tests.integration.docs.markdown import ROOT, blocks
 from tests.integration.docs.shell import mark
 from tests.waiting import until

@@ -12,7 +12,7 @@ import httpx
 import pytest
 import yaml
 
-from sync_service.embedded.child import free_port
+from shared.http.ports import free_port
 from tests.integration.observability.expressions import PROMETHEUS
 from tests.waiting import until
 

@@ -22,6 +22,7 @@ from shared.schemas.stream import Heartbeat
 from sync_service import reaper, store
 from sync_service.app import create_app
 from sync_service.config import SyncConfig
+from tests.conftest import empty_database
 from tests.event_files import points
 from tests.integration.docs.markdown import ROOT
 from tests.integration.observability.expressions import expressions, named
@@ -107,6 +108,7 @@ async def patiently(condition: Callable[[], Any]) -> None:
 
 @pytest.fixture(scope="module")
 def record(postgres_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Record:
+    empty_database(postgres_url)
     return asyncio.run(record_run(postgres_url, redis_url, tmp_path_factory.mktemp("observed")))
 
 

@@ -13,6 +13,7 @@ import tomli_w
 
 from executor_server.__main__ import main as executor_main
 from planner_server.__main__ import main as planner_main
+from shared.http.ports import free_port
 from shared.lock import locked
 from tests.parity_environment import TEMPLATE, save_model
 
@@ -51,12 +52,6 @@ def run(role: Any, tmp_path: Path, capfd: pytest.CaptureFixture) -> Callable[...
         return code, (error.strip().splitlines() or [""])[-1]
 
     return start
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_check_validates_and_exits(run):

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 import sys
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import tomli_w
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shared.http.ports import free_port
 from shared.process import Service
 from tests.listening import listening
 from tests.parity_environment import call
@@ -40,12 +40,6 @@ class Gate:
             self.held += 1
             await asyncio.Event().wait()
         await self._app(scope, receive, send)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Processes:

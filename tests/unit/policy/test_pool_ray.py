@@ -46,8 +46,13 @@ async def start(config: PolicyConfig, folder: Path, **options: bool) -> Policy:
 
 
 def workers(kind: str) -> list[psutil.Process]:
-    """The torch processes of that kind below this one; each one's parent is its actor."""
+    """The torch processes of that kind below this one."""
     return [p for p in psutil.Process().children(recursive=True) if {"shared.policy.worker", kind} <= set(words(p))]
+
+
+def actor_of(worker: psutil.Process) -> psutil.Process:
+    """Above a torch process is the fork server of its actor, and above that the actor."""
+    return worker.parents()[1]
 
 
 async def replicas(policy: Policy, count: int) -> None:
@@ -81,7 +86,7 @@ async def test_a_role_on_ray_trains_and_outlives_a_replica_but_not_a_shard(tmp_p
 
         turns = [asyncio.create_task(policy.sampler.generate([5, 6, 7], LONG)) for _ in range(60)]
         await until(lambda: policy.sampler.turns > 12)  # the first have come: the rest is in flight
-        workers("sampler")[0].parent().kill()  # ty: ignore[possibly-missing-attribute]
+        actor_of(workers("sampler")[0]).kill()
         assert {(await turn).version for turn in turns} == {version(1)}
         await replicas(policy, 2)
         assert len({(await policy.sampler.generate([5, 6, 7], LONG)).version for _ in range(4)}) == 1
@@ -91,7 +96,8 @@ async def test_a_role_on_ray_trains_and_outlives_a_replica_but_not_a_shard(tmp_p
         shard.suspend()
         step = asyncio.create_task(policy.update(rows, 2, always))
         await policy.sampler.statistics()  # the step has been sent
-        shard.parent().kill()  # ty: ignore[possibly-missing-attribute]
+        actor_of(shard).kill()
+        shard.kill()  # while it is suspended it cannot end itself
         assert "shard" in await asyncio.wait_for(failed, 60)
         with pytest.raises(Unavailable):
             await asyncio.wait_for(step, 60)

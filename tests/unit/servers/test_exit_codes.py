@@ -10,8 +10,8 @@ from fastapi import FastAPI
 from planner_server.config import PlannerConfig
 from shared.errors import CheckpointAhead, Conflict, ProtocolMismatch, TandemError, Unavailable
 from shared.http.lifespan import rooted
+from shared.http.ports import free_port
 from shared.serving.main import run_server
-from tests.integration.servers.test_command_line import free_port
 
 CONFIGURATION = """
 run = "r"
