@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 # Another package index for torch, for example https://download.pytorch.org/whl/cpu (see README, "Which torch").
 TORCH_INDEX ?=
 ARGS ?=
-# Test files that run at once, more than there are cores, as many wait; each process has a Postgres and a Valkey of its own.
-WORKERS ?= 3
+# Test files that run at once; each of these processes has a Postgres and a Valkey of its own.
+WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .PHONY: bench-sample bench-overlap bench-env bench-train bench-sync bench-dashboard bench-peers help demo demo-llm experiment test test-vllm check openapi faults screenshots test-deploy docs secrets check-security clean

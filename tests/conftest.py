@@ -18,6 +18,14 @@ from sync_service.config import SyncConfig
 from sync_service.embedded import Services, embedded
 from sync_service.tables import metadata
 
+LONGEST = "test_pool_ray.py"
+"""It takes minutes, most of them waiting: begun last, it would run alone while the other workers have nothing left."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest file first, the others in their order."""
+    items.sort(key=lambda item: item.path.name != LONGEST)
+
 
 @pytest.fixture(scope="session")
 def services() -> Generator[Services]:

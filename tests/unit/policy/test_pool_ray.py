@@ -50,6 +50,18 @@ def workers(kind: str) -> list[psutil.Process]:
     return [p for p in psutil.Process().children(recursive=True) if {"shared.policy.worker", kind} <= set(words(p))]
 
 
+async def running(kind: str, count: int) -> list[psutil.Process]:
+    """So many of them: one that ends while the processes are listed hides those below it for a moment."""
+    found: list[psutil.Process] = []
+
+    def all_are() -> bool:
+        found[:] = workers(kind)
+        return len(found) == count
+
+    await until(all_are)
+    return found
+
+
 def actor_of(worker: psutil.Process) -> psutil.Process:
     """Above a torch process is the fork server of its actor, and above that the actor."""
     return worker.parents()[1]
@@ -86,13 +98,14 @@ async def test_a_role_on_ray_trains_and_outlives_a_replica_but_not_a_shard(tmp_p
 
         turns = [asyncio.create_task(policy.sampler.generate([5, 6, 7], LONG)) for _ in range(60)]
         await until(lambda: policy.sampler.turns > 12)  # the first have come: the rest is in flight
-        actor_of(workers("sampler")[0]).kill()
+        (one, _) = await running("sampler", 2)
+        actor_of(one).kill()
         assert {(await turn).version for turn in turns} == {version(1)}
         await replicas(policy, 2)
         assert len({(await policy.sampler.generate([5, 6, 7], LONG)).version for _ in range(4)}) == 1
 
         failed = asyncio.create_task(policy.failed())
-        shard = workers("shard")[1]
+        (_, shard) = await running("shard", 2)
         shard.suspend()
         step = asyncio.create_task(policy.update(rows, 2, always))
         await policy.sampler.statistics()  # the step has been sent
@@ -124,7 +137,8 @@ async def test_a_shard_that_hangs_ends_the_trainer_within_the_deadline(tmp_path)
     await pool.release()
     try:
         await trainer.ready()
-        workers("shard")[1].suspend()
+        (_, shard) = await running("shard", 2)
+        shard.suspend()
         with pytest.raises(Unavailable, match=r"waited for another for 2 s \(policy\.pool\.collective_timeout_s\)"):
             await asyncio.wait_for(trainer.call("logprobs", {"token_ids": [5, 6, 7], "first": 1}), 60)
         assert "waited for another" in await asyncio.wait_for(trainer.died(), 60)
