@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # Another package index for torch, for example https://download.pytorch.org/whl/cpu (see README, "Which torch").
 TORCH_INDEX ?=
 ARGS ?=
+# Some hundred processes of ours start in a test run: each would compile the same modules anew.
+export PYTHONDONTWRITEBYTECODE :=
 # Test files that run at once; each of these processes has a Postgres and a Valkey of its own.
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
