@@ -19,7 +19,6 @@ CLOSE_S = 10.0
 CHUNK = 2**20
 LOG_LINES = 20
 
-
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -52,15 +51,14 @@ class Child:
         _make(log)
         prepare()
         ours, theirs = socketpair()
-        with theirs:
+        with theirs, contextlib.ExitStack() as failed:
             streams = await asyncio.open_connection(sock=ours, limit=CHUNK)
+            failed.callback(streams[1].close)  # where a process was started nevertheless, this ends it
             try:
                 process = await asyncio.wait_for(asyncio.to_thread(fork, work, kind, theirs, log), START_S)
-            except BaseException as error:
-                streams[1].close()  # where it was started, this ends it
-                if isinstance(error, (EOFError, OSError)):
-                    raise Unavailable(f"no {kind} was forked: torch could not be imported ({error!r})") from None
-                raise
+            except (EOFError, OSError) as error:
+                raise Unavailable(f"no {kind} was forked: torch could not be imported ({error!r})") from None
+            failed.pop_all()
         child = cls(kind, process, log, streams)
         child._send({"settings": settings | {"threads": threads}})
         return child

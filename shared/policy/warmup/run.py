@@ -77,16 +77,12 @@ def warm_up(
         "role": role,
         "seed": seed,
         "demonstrations": demonstrations,
-        "parameters": parameter_count(warmed.model),
+        **_told(warmed),
         "starts": start + 1,
-        "steps": pacer.step,
-        "gate_at_step": pacer.decay_from,
-        "smoothed_lookup": pacer.lookup,
         "gated": gated,
         "measured": figures,
         "thresholds": thresholds(seats),
         "recovery": recovery,
-        "limits": {seat.role: seat.curriculum.limits.model_dump() for seat in seats},
         "training_cpu_seconds": round(seconds, 2),
         "gate_cpu_seconds": round(time.process_time() - started - seconds, 2),
     }
@@ -106,6 +102,18 @@ class _Warmed:
     tokenizer: PreTrainedTokenizerBase
     seats: list[Seat]
     pacer: Pacer
+
+
+def _told(warmed: _Warmed) -> dict[str, Any]:
+    """What `warmup.json` says of the start that was kept."""
+    pacer = warmed.pacer
+    return {
+        "parameters": parameter_count(warmed.model),
+        "steps": pacer.step,
+        "gate_at_step": pacer.decay_from,
+        "smoothed_lookup": pacer.lookup,
+        "limits": {seat.role: seat.curriculum.limits.model_dump() for seat in warmed.seats},
+    }
 
 
 def _seed_of(seed: int, start: int) -> int:
